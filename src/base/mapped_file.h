@@ -1,0 +1,29 @@
+#pragma once
+
+#include <cstddef>
+#include <memory>
+#include <span>
+#include <string>
+
+namespace quern {
+
+/// A whole file mapped read-only into memory; pages are read from disk when first touched. Movable, not copyable.
+/// A file that another process shortens while it is mapped raises SIGBUS on access, as with every mapped file.
+class MappedFile {
+ public:
+  /// Errors: not_found (no such file, or a directory), invalid_argument (cannot be opened or mapped).
+  explicit MappedFile(const std::string& path);
+  ~MappedFile();
+  MappedFile(MappedFile&& other) noexcept;
+  MappedFile& operator=(MappedFile&& other) noexcept;
+
+  std::span<const std::byte> bytes() const { return {data_, size_}; }
+  const std::string& path() const { return path_; }
+
+ private:
+  std::string path_;
+  const std::byte* data_ = nullptr;
+  std::size_t size_ = 0;
+};
+
+}  // namespace quern
