@@ -1,0 +1,32 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "ir/op.h"
+
+namespace quern::plan {
+
+/// How a step divides at given shapes: `units` pieces that may run in any order, on any workers, at the same time; and roughly what one costs
+/// on one core, which decides how many workers the step is worth.
+struct Split {
+  std::int64_t units = 1;
+  double unit_nanoseconds = 1e3;
+};
+
+/// One node, lowered for a device: immutable, shared by all sessions of a model. All checks are made when it is lowered or bound; run() cannot fail.
+class Kernel {
+ public:
+  virtual ~Kernel() = default;
+
+  /// Called once a binding (shapes fixed, data pointers not yet set).
+  virtual Split split(const ir::Call& call) const = 0;
+  /// Bytes that one worker needs beside inputs and outputs while it runs; given to run() aligned to 64.
+  virtual std::int64_t scratch_bytes(const ir::Call&) const { return 0; }
+  /// Computes units [begin, end). What a unit writes depends on the inputs alone, never on which units run together (promise 1).
+  virtual void run(const ir::Call& call, std::int64_t begin, std::int64_t end, std::byte* scratch) const noexcept = 0;
+  /// For profiles and `quern inspect`: which kernel this is, e.g. "linear q4_1 avx512vnni".
+  virtual const char* name() const = 0;
+};
+
+}  // namespace quern::plan
