@@ -1,0 +1,377 @@
+// The operations that language models are made of. Every reference kernel is plain scalar code with sums in f64.
+#include <cmath>
+#include <cstring>
+
+#include "base/float16.h"
+#include "dtypes/a8.h"
+#include "dtypes/dequantize.h"
+#include "ops/registry.h"
+
+namespace quern::ops {
+namespace {
+
+using namespace ir;  // NOLINT(google-build-using-namespace): this file speaks of nothing else
+
+constexpr std::int64_t kMaxBlock = 256;
+
+/// Calls f(i, value) for the elements of one row of any float or block type.
+template <class F>
+void for_each_in_row(const std::byte* row, DType dtype, std::int64_t columns, F f) {
+  float block[kMaxBlock];
+  const std::int64_t step = is_block(dtype) ? block_elements(dtype) : 1;
+  for (std::int64_t i = 0; i < columns; i += step) {
+    const std::byte* at = row + i / block_elements(dtype) * block_bytes(dtype);
+    if (dtype == DType::a8)
+      dtypes::dequantize_a8(at, block, 1);
+    else
+      dtypes::dequantize(dtype, at, block, step);
+    for (std::int64_t j = 0; j < step; ++j) f(i + j, block[j]);
+  }
+}
+
+std::int64_t row_bytes(DType dtype, std::int64_t columns) { return columns / block_elements(dtype) * block_bytes(dtype); }
+
+void expect_rank(const InferContext& c, std::size_t i, std::int64_t rank) {
+  if (c.rank(i) != rank) c.fail("input " + std::to_string(i) + " must have rank " + std::to_string(rank) + ", not shape " + to_string(c.shape(i)));
+}
+void expect_dtype(const InferContext& c, std::size_t i, DType dtype) {
+  if (c.dtype(i) != dtype) c.fail("input " + std::to_string(i) + " must be " + std::string(name(dtype)) + ", not " + std::string(name(c.dtype(i))));
+}
+void expect_equal(const InferContext& c, const Dim& a, const Dim& b, std::string_view what) {
+  if (!(a == b)) c.fail(std::string(what) + " differ: " + a.to_string() + " and " + b.to_string());
+}
+
+float load_float(const std::byte* p, DType dtype) {
+  float value;
+  dtypes::dequantize(dtype, p, &value, 1);
+  return value;
+}
+
+void store_float(std::byte* p, DType dtype, float value) {
+  if (dtype == DType::f32) {
+    std::memcpy(p, &value, 4);
+  } else {
+    const std::uint16_t half = dtype == DType::f16 ? f32_to_f16(value) : f32_to_bf16(value);
+    std::memcpy(p, &half, 2);
+  }
+}
+
+}  // namespace
+
+/// y[t] = table[ids[t]] as f32. Shapes: table [vocabulary, width] of any type; ids [tokens] i32 in [0, vocabulary); y [tokens, width].
+const Op embedding{
+    .name = "embedding",
+    .min_inputs = 2,
+    .max_inputs = 2,
+    .infer =
+        [](InferContext& c) {
+          expect_rank(c, 0, 2);
+          expect_rank(c, 1, 1);
+          expect_dtype(c, 1, DType::i32);
+          c.set_output(0, {DType::f32, {c.shape(1)[0], c.shape(0)[1]}});
+        },
+    .reference =
+        [](const Call& c) {
+          const auto &table = c.in(0), &ids = c.in(1), &y = c.out(0);
+          for (std::int64_t t = 0; t < ids.dims[0]; ++t)
+            for_each_in_row(table.data + ids.as<std::int32_t>()[t] * row_bytes(table.dtype, table.dims[1]), table.dtype, table.dims[1],
+                            [&](std::int64_t i, float v) { y.as<float>()[t * table.dims[1] + i] = v; });
+        },
+};
+
+/// y = x / sqrt(mean(x²) + epsilon) * weight over the last dimension. Shapes: x, y [..., width] f32; weight [width] f32.
+const Op rms_norm{
+    .name = "rms_norm",
+    .min_inputs = 2,
+    .max_inputs = 2,
+    .attributes = {{"epsilon", 1e-5}},
+    .infer =
+        [](InferContext& c) {
+          expect_dtype(c, 0, DType::f32);
+          expect_dtype(c, 1, DType::f32);
+          expect_rank(c, 1, 1);
+          if (c.rank(0) < 1) c.fail("input 0 must have a last dimension");
+          expect_equal(c, c.shape(0).back(), c.shape(1)[0], "the widths of input and weight");
+          c.set_output(0, c.type(0));
+        },
+    .reference =
+        [](const Call& c) {
+          const auto &x = c.in(0), &w = c.in(1), &y = c.out(0);
+          const std::int64_t n = x.columns();
+          for (std::int64_t r = 0; r < x.rows(); ++r) {
+            double sum = 0;
+            for (std::int64_t i = 0; i < n; ++i) sum += double(x.as<float>()[r * n + i]) * x.as<float>()[r * n + i];
+            const double scale = 1.0 / std::sqrt(sum / double(n) + c.node->number("epsilon"));
+            for (std::int64_t i = 0; i < n; ++i) y.as<float>()[r * n + i] = float(x.as<float>()[r * n + i] * scale * w.as<float>()[i]);
+          }
+        },
+    .traits = Trait::pure | Trait::in_place,
+};
+
+/// y = x · wᵀ. Shapes: x [rows, width]; w [out, width] of any float or block type; y [rows, out] f32.
+/// The type of x says how it is computed: f32 means float32 arithmetic on dequantised weights; a8 (from quantize_activations) means integer
+/// products inside each block of 32.
+const Op linear{
+    .name = "linear",
+    .min_inputs = 2,
+    .max_inputs = 2,
+    .infer =
+        [](InferContext& c) {
+          if (c.dtype(0) != DType::a8) expect_dtype(c, 0, DType::f32);
+          expect_rank(c, 0, 2);
+          expect_rank(c, 1, 2);
+          expect_equal(c, c.shape(0)[1], c.shape(1)[1], "the widths of input and weight");
+          c.set_output(0, {DType::f32, {c.shape(0)[0], c.shape(1)[0]}});
+        },
+    .reference =
+        [](const Call& c) {
+          const auto &x = c.in(0), &w = c.in(1), &y = c.out(0);
+          const std::int64_t width = x.dims[1], outs = w.dims[0];
+          for (std::int64_t r = 0; r < x.dims[0]; ++r)
+            for (std::int64_t o = 0; o < outs; ++o) {
+              double sum = 0;
+              float block[kMaxBlock];
+              std::int64_t loaded = -1;  // which block of the weight row `block` holds
+              const std::int64_t step = is_block(w.dtype) ? block_elements(w.dtype) : 1;
+              for_each_in_row(x.data + r * row_bytes(x.dtype, width), x.dtype, width, [&](std::int64_t i, float v) {
+                if (i / step != loaded) {
+                  loaded = i / step;
+                  dtypes::dequantize(w.dtype, w.data + o * row_bytes(w.dtype, width) + loaded * block_bytes(w.dtype), block, step);
+                }
+                sum += double(v) * block[i % step];
+              });
+              y.as<float>()[r * outs + o] = float(sum);
+            }
+        },
+};
+
+/// Rows of f32 as unsigned 8-bit integers with a scale and a minimum every 32 values: what integer products take.
+/// Shapes: x [rows, width] f32, width a multiple of 32; y [rows, width] a8. Accuracy: |x - y| ≤ (max - min) / 510 in each block.
+const Op quantize_activations{
+    .name = "quantize_activations",
+    .infer =
+        [](InferContext& c) {
+          expect_rank(c, 0, 2);
+          expect_dtype(c, 0, DType::f32);
+          if (!c.shape(0)[1].divisible_by(block_elements(DType::a8))) c.fail("the width " + c.shape(0)[1].to_string() + " is no multiple of 32");
+          c.set_output(0, {DType::a8, c.shape(0)});
+        },
+    .reference =
+        [](const Call& c) {
+          const auto &x = c.in(0), &y = c.out(0);
+          dtypes::quantize_a8(x.as<float>(), y.data, x.elements() / 32);
+        },
+};
+
+/// The rotation of every position: y[t, 0, i] = magnitude * cos(positions[t] * frequencies[i]), y[t, 1, i] the same with sin.
+/// Shapes: positions [tokens] i32; frequencies [pairs] f32; y [tokens, 2, pairs] f32.
+const Op rope_table{
+    .name = "rope_table",
+    .min_inputs = 2,
+    .max_inputs = 2,
+    .attributes = {{"magnitude", 1.0}},
+    .infer =
+        [](InferContext& c) {
+          expect_rank(c, 0, 1);
+          expect_rank(c, 1, 1);
+          expect_dtype(c, 0, DType::i32);
+          expect_dtype(c, 1, DType::f32);
+          c.set_output(0, {DType::f32, {c.shape(0)[0], 2, c.shape(1)[0]}});
+        },
+    .reference =
+        [](const Call& c) {
+          const auto &positions = c.in(0), &frequencies = c.in(1), &y = c.out(0);
+          const std::int64_t pairs = frequencies.dims[0];
+          const double magnitude = c.node->number("magnitude");
+          for (std::int64_t t = 0; t < positions.dims[0]; ++t)
+            for (std::int64_t i = 0; i < pairs; ++i) {
+              const double angle = double(positions.as<std::int32_t>()[t]) * frequencies.as<float>()[i];
+              y.as<float>()[(t * 2 + 0) * pairs + i] = float(magnitude * std::cos(angle));
+              y.as<float>()[(t * 2 + 1) * pairs + i] = float(magnitude * std::sin(angle));
+            }
+        },
+};
+
+/// Rotates pairs of the first 2 * pairs elements of each head; the rest passes through. Pairs are (2i, 2i+1) when `interleaved` is 1
+/// (Llama as GGUF stores it), else (i, i + pairs). Shapes: x, y [tokens, heads, head_dim] f32; table [tokens, 2, pairs] of rope_table.
+/// Source: RoFormer, Su et al. 2021.
+const Op rope{
+    .name = "rope",
+    .min_inputs = 2,
+    .max_inputs = 2,
+    .attributes = {{"interleaved", std::int64_t{0}}},
+    .infer =
+        [](InferContext& c) {
+          expect_rank(c, 0, 3);
+          expect_rank(c, 1, 3);
+          expect_dtype(c, 0, DType::f32);
+          expect_dtype(c, 1, DType::f32);
+          expect_equal(c, c.shape(0)[0], c.shape(1)[0], "the tokens of input and table");
+          const auto pairs = c.shape(1)[2].constant(), head = c.shape(0)[2].constant();
+          if (!pairs || !head || 2 * *pairs > *head) c.fail("rotates " + c.shape(1)[2].to_string() + " pairs of a head of " + c.shape(0)[2].to_string());
+          c.set_output(0, c.type(0));
+        },
+    .reference =
+        [](const Call& c) {
+          const auto &x = c.in(0), &table = c.in(1), &y = c.out(0);
+          const std::int64_t heads = x.dims[1], dim = x.dims[2], pairs = table.dims[2];
+          const bool interleaved = c.node->integer("interleaved") != 0;
+          for (std::int64_t t = 0; t < x.dims[0]; ++t)
+            for (std::int64_t h = 0; h < heads; ++h) {
+              const float* in = x.as<float>() + (t * heads + h) * dim;
+              float* out = y.as<float>() + (t * heads + h) * dim;
+              const float* cosine = table.as<float>() + t * 2 * pairs;
+              const float* sine = cosine + pairs;
+              for (std::int64_t i = 2 * pairs; i < dim; ++i) out[i] = in[i];
+              for (std::int64_t i = 0; i < pairs; ++i) {
+                const std::int64_t a = interleaved ? 2 * i : i, b = interleaved ? 2 * i + 1 : i + pairs;
+                const double p = in[a], q = in[b];
+                out[a] = float(p * cosine[i] - q * sine[i]);
+                out[b] = float(p * sine[i] + q * cosine[i]);
+              }
+            }
+        },
+    .traits = Trait::pure | Trait::in_place,
+};
+
+/// Writes the keys (or values) of new tokens into their places of a paged cache.
+/// Shapes: cache state [blocks, heads, block_tokens, head_dim] f32, f16 or bf16; x [tokens, heads, head_dim] f32; slots [tokens] i32, each
+/// block * block_tokens + offset, distinct, or -1 to write nothing. Returns the state.
+const Op kv_write{
+    .name = "kv_write",
+    .min_inputs = 3,
+    .max_inputs = 3,
+    .infer =
+        [](InferContext& c) {
+          expect_rank(c, 0, 4);
+          expect_rank(c, 1, 3);
+          expect_rank(c, 2, 1);
+          expect_dtype(c, 1, DType::f32);
+          expect_dtype(c, 2, DType::i32);
+          if (!c.type(0).state) c.fail("input 0 must be a state");
+          if (!is_float(c.dtype(0)) || c.dtype(0) == DType::f64) c.fail("a cache of " + std::string(name(c.dtype(0))) + " is not supported");
+          expect_equal(c, c.shape(0)[1], c.shape(1)[1], "the heads of cache and input");
+          expect_equal(c, c.shape(0)[3], c.shape(1)[2], "the head sizes of cache and input");
+          expect_equal(c, c.shape(1)[0], c.shape(2)[0], "the tokens of input and slots");
+          c.set_output(0, c.type(0));
+        },
+    .reference =
+        [](const Call& c) {
+          const auto &cache = c.out(0), &x = c.in(1), &slots = c.in(2);
+          const std::int64_t heads = x.dims[1], dim = x.dims[2], block = cache.dims[2], size = block_bytes(cache.dtype);
+          for (std::int64_t t = 0; t < x.dims[0]; ++t) {
+            const std::int64_t slot = slots.as<std::int32_t>()[t];
+            if (slot < 0) continue;
+            for (std::int64_t h = 0; h < heads; ++h)
+              for (std::int64_t i = 0; i < dim; ++i)
+                store_float(cache.data + (((slot / block * heads + h) * block + slot % block) * dim + i) * size, cache.dtype,
+                            x.as<float>()[(t * heads + h) * dim + i]);
+          }
+        },
+    .traits = Trait::writes_state | Trait::pure,
+};
+
+/// Causal attention over a paged cache, heads grouped over fewer key-value heads:
+///   y[t, h] = softmax_j(scale * q[t, h] · k[j]) · v[j], j = 0 … positions[t] of the token's sequence.
+/// Shapes: q, y [tokens, heads, head_dim] f32; keys, values state [blocks, kv_heads, block_tokens, head_dim] f32, f16 or bf16, heads a multiple
+/// of kv_heads; block_table [sequences, max_blocks] i32 (block of tokens n*block_tokens … of a sequence); sequence [tokens] i32: row of the
+/// block table; positions [tokens] i32. Source: FlashAttention, Dao 2022; PagedAttention, Kwon et al. 2023.
+const Op paged_attention{
+    .name = "paged_attention",
+    .min_inputs = 6,
+    .max_inputs = 6,
+    .attributes = {{"scale", 1.0}},
+    .infer =
+        [](InferContext& c) {
+          expect_rank(c, 0, 3);
+          expect_rank(c, 1, 4);
+          expect_rank(c, 2, 4);
+          expect_rank(c, 3, 2);
+          expect_rank(c, 4, 1);
+          expect_rank(c, 5, 1);
+          expect_dtype(c, 0, DType::f32);
+          for (const std::size_t i : {3, 4, 5}) expect_dtype(c, i, DType::i32);
+          if (c.type(1).dtype != c.type(2).dtype || c.shape(1) != c.shape(2)) c.fail("keys and values differ in type: " + to_string(c.type(1)) + " and " + to_string(c.type(2)));
+          const auto heads = c.shape(0)[1].constant(), kv_heads = c.shape(1)[1].constant();
+          if (!heads || !kv_heads || *kv_heads < 1 || *heads % *kv_heads != 0)
+            c.fail(c.shape(0)[1].to_string() + " heads cannot share " + c.shape(1)[1].to_string() + " key-value heads");
+          expect_equal(c, c.shape(0)[2], c.shape(1)[3], "the head sizes of queries and keys");
+          expect_equal(c, c.shape(0)[0], c.shape(4)[0], "the tokens of queries and sequences");
+          expect_equal(c, c.shape(0)[0], c.shape(5)[0], "the tokens of queries and positions");
+          c.set_output(0, c.type(0));
+        },
+    .reference =
+        [](const Call& c) {
+          const auto &q = c.in(0), &keys = c.in(1), &values = c.in(2), &table = c.in(3), &y = c.out(0);
+          const std::int64_t heads = q.dims[1], dim = q.dims[2], kv_heads = keys.dims[1], block = keys.dims[2], size = block_bytes(keys.dtype);
+          const double scale = c.node->number("scale");
+          for (std::int64_t t = 0; t < q.dims[0]; ++t) {
+            const std::int32_t* blocks = table.as<std::int32_t>() + c.in(4).as<std::int32_t>()[t] * table.dims[1];
+            const std::int64_t last = c.in(5).as<std::int32_t>()[t];
+            for (std::int64_t h = 0; h < heads; ++h) {
+              const float* query = q.as<float>() + (t * heads + h) * dim;
+              float* out = y.as<float>() + (t * heads + h) * dim;
+              const auto row = [&](const TensorView& cache, std::int64_t j) {
+                return cache.data + ((blocks[j / block] * kv_heads + h / (heads / kv_heads)) * block + j % block) * dim * size;
+              };
+              const auto score = [&](std::int64_t j) {
+                double sum = 0;
+                for (std::int64_t i = 0; i < dim; ++i) sum += double(query[i]) * load_float(row(keys, j) + i * size, keys.dtype);
+                return scale * sum;
+              };
+              double highest = -HUGE_VAL, total = 0;
+              for (std::int64_t j = 0; j <= last; ++j) highest = std::max(highest, score(j));
+              for (std::int64_t j = 0; j <= last; ++j) total += std::exp(score(j) - highest);
+              for (std::int64_t i = 0; i < dim; ++i) {
+                double sum = 0;
+                for (std::int64_t j = 0; j <= last; ++j) sum += std::exp(score(j) - highest) / total * load_float(row(values, j) + i * size, values.dtype);
+                out[i] = float(sum);
+              }
+            }
+          }
+        },
+};
+
+/// y = gate * sigmoid(gate) * up, element by element. Shapes: gate, up, y alike, f32. Source: SwiGLU, Shazeer 2020.
+const Op silu_mul{
+    .name = "silu_mul",
+    .min_inputs = 2,
+    .max_inputs = 2,
+    .infer =
+        [](InferContext& c) {
+          expect_dtype(c, 0, DType::f32);
+          expect_dtype(c, 1, DType::f32);
+          if (c.shape(0) != c.shape(1)) c.fail("gate and up differ in shape: " + to_string(c.shape(0)) + " and " + to_string(c.shape(1)));
+          c.set_output(0, c.type(0));
+        },
+    .reference =
+        [](const Call& c) {
+          for (std::int64_t i = 0; i < c.in(0).elements(); ++i) {
+            const double gate = c.in(0).as<float>()[i];
+            c.out(0).as<float>()[i] = float(gate / (1.0 + std::exp(-gate)) * c.in(1).as<float>()[i]);
+          }
+        },
+    .traits = Trait::pure | Trait::elementwise | Trait::in_place,
+};
+
+/// y[r] = x[rows[r]]. Shapes: x [n, width] of a plain type; rows [r] i32 in [0, n); y [r, width].
+const Op take_rows{
+    .name = "take_rows",
+    .min_inputs = 2,
+    .max_inputs = 2,
+    .infer =
+        [](InferContext& c) {
+          expect_rank(c, 0, 2);
+          expect_rank(c, 1, 1);
+          expect_dtype(c, 1, DType::i32);
+          c.set_output(0, {c.dtype(0), {c.shape(1)[0], c.shape(0)[1]}});
+        },
+    .reference =
+        [](const Call& c) {
+          const std::int64_t size = row_bytes(c.in(0).dtype, c.in(0).dims[1]);
+          for (std::int64_t r = 0; r < c.in(1).dims[0]; ++r)
+            std::memcpy(c.out(0).data + r * size, c.in(0).data + c.in(1).as<std::int32_t>()[r] * size, static_cast<std::size_t>(size));
+        },
+};
+
+}  // namespace quern::ops
