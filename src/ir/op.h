@@ -1,5 +1,6 @@
 #pragma once
 
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <initializer_list>
@@ -68,6 +69,13 @@ struct Call {
   const TensorView& in(std::size_t i) const { return *inputs[i]; }
   const TensorView& out(std::size_t i) const { return *outputs[i]; }
   bool has(std::size_t i) const { return i < node->inputs.size() && inputs[i] != nullptr; }
+  /// For what only the data can tell (an index out of range): the run ends with an invalid_argument that says `what` (a literal) and names the
+  /// node. The kernel goes on or returns, but touches no memory that is not its own.
+  void fail(const char* what) const {
+    if (failure != nullptr) failure->store(what, std::memory_order_relaxed);
+  }
+
+  std::atomic<const char*>* failure = nullptr;
 };
 
 /// All that the project knows of an operation's meaning.

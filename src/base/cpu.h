@@ -1,0 +1,27 @@
+#pragma once
+
+#include <optional>
+#include <string_view>
+
+namespace quern {
+
+/// Instruction sets for which there are kernels of their own, each including the ones before it (on x86-64). `baseline` is x86-64-v2, or any
+/// other machine.
+enum class Isa { baseline, avx2, avxvnni, avx512, avx512vnni, amx };
+
+std::string_view name(Isa isa);
+std::optional<Isa> isa_from_name(std::string_view text);
+
+/// The best that this processor and this operating system can run (AMX included only when the kernel grants its state), lowered by the
+/// environment variable QUERN_ISA=<name>. Decided once.
+/// Errors: invalid_argument when QUERN_ISA names none, or one that the machine does not have.
+Isa best_isa();
+/// Whether kernels for `isa` may run here: avxvnni is a branch beside avx512, so this is not a comparison.
+bool has_isa(Isa isa);
+
+/// Physical cores this process may use: its affinity mask and its cgroup's quota are respected; hardware threads of one core count once.
+int usable_cores();
+/// As the processor names itself, e.g. "AMD Ryzen 9 7950X"; empty when unknown.
+std::string_view cpu_model();
+
+}  // namespace quern

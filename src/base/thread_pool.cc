@@ -1,0 +1,156 @@
+#include "base/thread_pool.h"
+
+#include <chrono>
+
+#include "base/cpu.h"
+
+#if defined(__x86_64__)
+#include <immintrin.h>
+#endif
+
+namespace quern {
+namespace {
+
+// Long enough for a partner that is running to finish a task of ordinary size, short enough that a core is not wasted while it is not.
+constexpr auto kSpin = std::chrono::microseconds(30);
+// Between two walks (sampling, scheduling) workers stay awake a little longer: waking costs 5–50 µs.
+constexpr auto kSpinBetweenWalks = std::chrono::microseconds(100);
+
+void relax() {
+#if defined(__x86_64__)
+  _mm_pause();
+#elif defined(__aarch64__)
+  asm volatile("yield");
+#endif
+}
+
+/// Spins until `ready` says so; false when the time is over.
+template <class Ready>
+bool spin(std::chrono::nanoseconds limit, Ready ready) {
+  const auto end = std::chrono::steady_clock::now() + limit;
+  do {
+    for (int i = 0; i < 16; ++i) {
+      if (ready()) return true;
+      relax();
+    }
+  } while (std::chrono::steady_clock::now() < end);
+  return ready();
+}
+
+constexpr std::uint64_t word(std::uint32_t number, std::uint32_t count) { return std::uint64_t{number} << 32 | count; }
+constexpr std::uint32_t number_of(std::uint64_t word) { return static_cast<std::uint32_t>(word >> 32); }
+constexpr std::uint32_t count_of(std::uint64_t word) { return static_cast<std::uint32_t>(word); }
+
+std::atomic<unsigned> default_workers{0};
+
+}  // namespace
+
+ThreadPool::ThreadPool(unsigned workers) {
+  if (workers == 0) workers = static_cast<unsigned>(usable_cores());
+  for (unsigned w = 1; w < workers; ++w) threads_.emplace_back([this, w] { worker_loop(w); });
+}
+
+ThreadPool::~ThreadPool() {
+  stop_.store(true);
+  number_.fetch_add(2);
+  number_.notify_all();
+  for (std::thread& t : threads_) t.join();
+}
+
+void ThreadPool::walk(std::span<const Step> steps, Task task, void* context, unsigned max_workers) {
+  if (steps.empty()) return;
+  const std::lock_guard lock(one_walk_);
+  if (steps.size() > progress_size_) {
+    progress_size_ = steps.size() + steps.size() / 2;
+    progress_.push_back(std::make_unique<Progress[]>(progress_size_));
+  }
+  const std::uint32_t number = number_.load(std::memory_order_relaxed) + 2;
+  number_.store(number - 1, std::memory_order_relaxed);
+  std::atomic_thread_fence(std::memory_order_seq_cst);
+  Progress* progress = progress_.back().get();
+  for (std::size_t i = 0; i < steps.size(); ++i) {
+    progress[i].wait_for.store(steps[i].wait_for, std::memory_order_relaxed);
+    progress[i].unfinished.store(word(number, steps[i].tasks), std::memory_order_relaxed);
+    progress[i].unclaimed.store(word(number, steps[i].tasks), std::memory_order_release);
+  }
+  const Walk walk{number, static_cast<std::uint32_t>(steps.size()), progress, task, context};
+  announced_steps_.store(walk.steps, std::memory_order_relaxed);
+  announced_workers_.store(max_workers, std::memory_order_relaxed);
+  announced_progress_.store(progress, std::memory_order_relaxed);
+  announced_task_.store(task, std::memory_order_relaxed);
+  announced_context_.store(context, std::memory_order_relaxed);
+  number_.store(number, std::memory_order_release);
+  if (max_workers > 1) number_.notify_all();
+
+  take_part(walk, 0);
+  for (std::uint32_t s = 0; s < walk.steps; ++s) wait_until_done(walk, s);
+}
+
+void ThreadPool::worker_loop(unsigned worker) {
+  std::uint32_t seen = 0;
+  for (;;) {
+    std::uint32_t number = seen;
+    const auto announced = [&] {
+      number = number_.load(std::memory_order_acquire);
+      return number != seen && number % 2 == 0;
+    };
+    if (!spin(kSpinBetweenWalks, announced)) {
+      number_.wait(number, std::memory_order_acquire);
+      continue;
+    }
+    if (stop_.load()) return;
+    const Walk walk{number, announced_steps_.load(std::memory_order_relaxed), announced_progress_.load(std::memory_order_relaxed),
+                    announced_task_.load(std::memory_order_relaxed), announced_context_.load(std::memory_order_relaxed)};
+    const unsigned max_workers = announced_workers_.load(std::memory_order_relaxed);
+    std::atomic_thread_fence(std::memory_order_acquire);
+    if (number_.load(std::memory_order_relaxed) != number) continue;  // another walk was announced while we read
+    seen = number;
+    if (worker < max_workers) take_part(walk, worker);
+  }
+}
+
+void ThreadPool::take_part(const Walk& walk, unsigned worker) {
+  std::int32_t done = 0;  // steps [0, done) are known to be done
+  for (std::uint32_t s = 0; s < walk.steps; ++s) {
+    Progress& p = walk.progress[s];
+    std::uint64_t unclaimed = p.unclaimed.load(std::memory_order_acquire);
+    for (;;) {
+      if (number_of(unclaimed) != walk.number) return;
+      if (count_of(unclaimed) == 0) break;
+      for (const std::int32_t needed = p.wait_for.load(std::memory_order_relaxed); done <= needed; ++done)
+        if (!wait_until_done(walk, static_cast<std::uint32_t>(done))) return;
+      if (!p.unclaimed.compare_exchange_weak(unclaimed, unclaimed - 1, std::memory_order_acq_rel, std::memory_order_acquire)) continue;
+      walk.task(walk.context, s, count_of(unclaimed) - 1, worker);
+      if (count_of(p.unfinished.fetch_sub(1, std::memory_order_seq_cst)) == 1 && sleepers_.load(std::memory_order_seq_cst) != 0) {
+        wake_.fetch_add(1, std::memory_order_seq_cst);
+        wake_.notify_all();
+      }
+      unclaimed = p.unclaimed.load(std::memory_order_acquire);
+    }
+  }
+}
+
+/// False when the walk is over (it was left behind by a worker that came late).
+bool ThreadPool::wait_until_done(const Walk& walk, std::uint32_t step) {
+  std::uint64_t unfinished = 0;
+  const auto settled = [&] {
+    unfinished = walk.progress[step].unfinished.load(std::memory_order_seq_cst);
+    return count_of(unfinished) == 0 || number_of(unfinished) != walk.number;
+  };
+  while (!settled() && !spin(kSpin, settled)) {
+    sleepers_.fetch_add(1, std::memory_order_seq_cst);
+    const std::uint32_t before = wake_.load(std::memory_order_seq_cst);
+    if (!settled()) wake_.wait(before, std::memory_order_seq_cst);
+    sleepers_.fetch_sub(1, std::memory_order_seq_cst);
+  }
+  return number_of(unfinished) == walk.number;
+}
+
+void set_default_workers(unsigned workers) { default_workers.store(workers); }
+
+ThreadPool& process_pool() {
+  static ThreadPool pool(default_workers.load());
+  return pool;
+}
+
+}  // namespace quern

@@ -1,0 +1,79 @@
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <span>
+#include <thread>
+#include <vector>
+
+namespace quern {
+
+/// The workers of the process, who walk lists of steps together. One walk at a time; the calling thread takes part as worker 0.
+///
+/// A step is a number of tasks that may run in any order on any worker. Workers claim tasks one by one, so a worker that the operating system
+/// has put aside holds up nobody but the one task it may be in: on a machine busy with other work the rest go on without it. A step that needs
+/// the results of earlier steps waits for those steps to be done, not for workers to arrive. Waiting is a spin of microseconds, then sleep.
+/// Nothing here allocates once a walk of that many steps has been made before.
+class ThreadPool {
+ public:
+  struct Step {
+    std::uint32_t tasks;     // at least 1
+    std::int32_t wait_for;   // every step up to and including this one must be done first; -1: none
+  };
+  using Task = void (*)(void* context, std::uint32_t step, std::uint32_t task, unsigned worker) noexcept;
+
+  /// `workers` counts the calling thread; 0 takes one a physical core that this process may use.
+  explicit ThreadPool(unsigned workers = 0);
+  ~ThreadPool();
+  ThreadPool(const ThreadPool&) = delete;
+  ThreadPool& operator=(const ThreadPool&) = delete;
+
+  unsigned workers() const { return static_cast<unsigned>(threads_.size()) + 1; }
+  /// Runs all steps and returns when every task has ended. At most `max_workers` take part.
+  void walk(std::span<const Step> steps, Task task, void* context, unsigned max_workers = ~0u);
+
+ private:
+  // One line of cache a step. The upper half of both words is the walk they belong to: a worker that comes late sees a number that is not its
+  // own and leaves without touching anything of the caller's.
+  struct alignas(64) Progress {
+    std::atomic<std::uint64_t> unclaimed{0};
+    std::atomic<std::uint64_t> unfinished{0};
+    std::atomic<std::int32_t> wait_for{-1};
+  };
+  struct Walk {
+    std::uint32_t number;
+    std::uint32_t steps;
+    Progress* progress;
+    Task task;
+    void* context;
+  };
+
+  void worker_loop(unsigned worker);
+  void take_part(const Walk& walk, unsigned worker);
+  bool wait_until_done(const Walk& walk, std::uint32_t step);
+
+  std::mutex one_walk_;
+  std::vector<std::unique_ptr<Progress[]>> progress_;  // the last is in use; older ones are kept for workers that come late
+  std::size_t progress_size_ = 0;
+
+  // What is announced; read between two looks at number_ (odd while it is being written).
+  std::atomic<std::uint32_t> number_{0};
+  std::atomic<std::uint32_t> announced_steps_{0}, announced_workers_{0};
+  std::atomic<Progress*> announced_progress_{nullptr};
+  std::atomic<Task> announced_task_{nullptr};
+  std::atomic<void*> announced_context_{nullptr};
+
+  alignas(64) std::atomic<std::uint32_t> sleepers_{0};
+  std::atomic<std::uint32_t> wake_{0};
+  std::atomic<bool> stop_{false};
+  std::vector<std::thread> threads_;
+};
+
+/// The pool that everything in the process shares, made on first use with `default_workers` (see set_default_workers).
+ThreadPool& process_pool();
+/// How many workers process_pool() will have; 0: one a physical core. Has no effect once the pool is made.
+void set_default_workers(unsigned workers);
+
+}  // namespace quern
