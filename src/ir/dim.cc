@@ -12,7 +12,10 @@ namespace quern::ir {
 struct Dim::Atom {
   enum class Kind { symbol, floor_div, mod, min, max } kind;
   std::string key;
-  Dim a, b;  // operands; unused by symbols
+  Dim a, b;       // operands; unused by symbols
+  int depth = 0;  // of nested operations
+  // Kept, not recomputed: asking the operands on every question would double the work at each level.
+  std::optional<std::int64_t> low, high;
 };
 
 /// coefficient * product of the atoms, which are sorted by key (a square has its atom twice).
@@ -45,6 +48,18 @@ std::int64_t floor_div_int(std::int64_t a, std::int64_t b) {
   const std::int64_t q = a / b;
   return (a % b != 0 && (a < 0) != (b < 0)) ? q - 1 : q;
 }
+/// a - b * floor(a / b), without the product that could overflow.
+std::int64_t mod_int(std::int64_t a, std::int64_t b) {
+  if (b == 0) throw Error(Code::invalid_argument, "a tensor size is divided by zero");
+  if (b == -1) return 0;
+  const std::int64_t r = a % b;
+  return (r != 0 && (r < 0) != (b < 0)) ? r + b : r;
+}
+bool divides(std::int64_t divisor, std::int64_t n) { return divisor == -1 || (divisor != 0 && n % divisor == 0); }
+
+constexpr std::size_t kMaxKeyBytes = 16384;  // of an atom's text: bounds the tree of operations below it
+constexpr int kMaxDepth = 64;                // of nested operations: bounds recursion; the parser reads as deep
+[[noreturn]] void too_large() { throw Error(Code::resource_exhausted, "the expression of a tensor size grows too large"); }
 }  // namespace
 
 struct DimImpl {
@@ -75,15 +90,26 @@ struct DimImpl {
         merged.push_back(std::move(t));
     }
     std::erase_if(merged, [](const Term& t) { return t.coefficient == 0; });
-    if (merged.size() > Dim::kMaxTerms) throw Error(Code::resource_exhausted, "the expression of a tensor size grows too large");
+    if (merged.size() > Dim::kMaxTerms) too_large();
     Dim d(constant);
     if (!merged.empty()) d.poly_ = std::make_shared<const Dim::Polynomial>(Dim::Polynomial{std::move(merged)});
     return d;
   }
 
+  static int depth_of(const Dim& d) {
+    int depth = 0;
+    for (const Term& t : terms(d))
+      for (const AtomPtr& atom : t.atoms) depth = std::max(depth, atom->depth);
+    return depth;
+  }
+
   static Dim from_atom(Kind kind, std::string key, Dim a, Dim b) {
-    if (key.size() > 16384) throw Error(Code::resource_exhausted, "the expression of a tensor size grows too large");
-    auto atom = std::make_shared<const Atom>(Atom{kind, std::move(key), std::move(a), std::move(b)});
+    if (key.size() > kMaxKeyBytes) too_large();
+    const int depth = kind == Kind::symbol ? 0 : 1 + std::max(depth_of(a), depth_of(b));
+    if (depth > kMaxDepth) too_large();
+    auto atom = std::make_shared<Atom>(Atom{kind, std::move(key), std::move(a), std::move(b), depth, {}, {}});
+    atom->low = atom_bound(*atom, true);
+    atom->high = atom_bound(*atom, false);
     return make(0, {Term{1, {std::move(atom)}}});
   }
 
@@ -98,8 +124,8 @@ struct DimImpl {
     if (d.constant_ != 0) return std::nullopt;
     std::vector<Term> out;
     for (const Term& t : terms(d)) {
-      if (t.coefficient % divisor.coefficient != 0) return std::nullopt;
-      Term q{t.coefficient / divisor.coefficient, t.atoms};
+      if (!divides(divisor.coefficient, t.coefficient)) return std::nullopt;
+      Term q{floor_div_int(t.coefficient, divisor.coefficient), t.atoms};
       for (const AtomPtr& atom : divisor.atoms) {
         const auto found = std::find_if(q.atoms.begin(), q.atoms.end(), [&](const AtomPtr& x) { return x->key == atom->key; });
         if (found == q.atoms.end()) return std::nullopt;
@@ -121,12 +147,13 @@ struct DimImpl {
     const std::int64_t a = atom.a.evaluate(values), b = atom.b.evaluate(values);
     switch (atom.kind) {
       case Kind::floor_div: return floor_div_int(a, b);
-      case Kind::mod: return checked_add(a, -checked_mul(b, floor_div_int(a, b)));
+      case Kind::mod: return mod_int(a, b);
       case Kind::min: return std::min(a, b);
       default: return std::max(a, b);
     }
   }
 
+  /// Holds for all symbols ≥ 0; from the bounds of the operands.
   static std::optional<std::int64_t> atom_bound(const Atom& atom, bool lower) {
     const auto la = [&] { return atom.a.lower_bound(); };
     const auto lb = [&] { return atom.b.lower_bound(); };
@@ -162,9 +189,8 @@ struct DimImpl {
       std::int64_t product = 1;
       bool known = true;
       for (const AtomPtr& atom : t.atoms) {
-        const auto low = atom_bound(*atom, true);
-        if (!low || *low < 0) { known = false; break; }
-        const auto value = atom_bound(*atom, (t.coefficient > 0) == lower);
+        if (!atom->low || *atom->low < 0) { known = false; break; }
+        const auto& value = (t.coefficient > 0) == lower ? atom->low : atom->high;
         if (!value || __builtin_mul_overflow(product, *value, &product)) { known = false; break; }
       }
       std::int64_t term;
@@ -174,9 +200,10 @@ struct DimImpl {
   }
 
   // Parentheses stand around operands of / and % and around sums in products; sums and products are flat.
-  static std::string text(const Dim& d) {
+  static std::string text(const Dim& d, std::size_t limit = std::string::npos) {
     std::string out;
     for (const Term& t : terms(d)) {
+      if (out.size() > limit) too_large();
       std::int64_t c = t.coefficient;
       if (out.empty()) {
         if (c < 0) out += "-";
@@ -199,7 +226,9 @@ struct DimImpl {
     return out;
   }
 
-  static std::string call_key(const char* name, const Dim& a, const Dim& b) { return std::string(name) + "(" + text(a) + ", " + text(b) + ")"; }
+  static std::string call_key(const char* name, const Dim& a, const Dim& b) {
+    return std::string(name) + "(" + text(a, kMaxKeyBytes) + ", " + text(b, kMaxKeyBytes) + ")";
+  }
 };
 
 Dim Dim::symbol(std::string_view name) {
@@ -232,13 +261,13 @@ Dim operator*(const Dim& a, const Dim& b) {
   if (a.is_constant()) return DimImpl::scale(b, a.constant_);
   if (b.is_constant()) return DimImpl::scale(a, b.constant_);
   const auto &x = DimImpl::terms(a), &y = DimImpl::terms(b);
-  if (x.size() * y.size() > Dim::kMaxTerms) throw Error(Code::resource_exhausted, "the expression of a tensor size grows too large");
+  if (x.size() * y.size() > Dim::kMaxTerms) too_large();
   std::vector<Dim::Term> terms;
   for (const auto& s : x)
     for (const auto& t : y) {
       Dim::Term product{checked_mul(s.coefficient, t.coefficient), s.atoms};
       product.atoms.insert(product.atoms.end(), t.atoms.begin(), t.atoms.end());
-      if (product.atoms.size() > 64) throw Error(Code::resource_exhausted, "the expression of a tensor size grows too large");
+      if (product.atoms.size() > 64) too_large();
       std::sort(product.atoms.begin(), product.atoms.end(), [](const auto& p, const auto& q) { return p->key < q->key; });
       terms.push_back(std::move(product));
     }
@@ -257,16 +286,15 @@ Dim floor_div(const Dim& a, const Dim& b) {
       // Terms that n divides leave the division whole: floor((n*q + r) / n) = q + floor(r / n).
       std::vector<Dim::Term> whole, rest;
       for (const auto& t : DimImpl::terms(a)) {
-        if (t.coefficient % n == 0)
+        if (divides(n, t.coefficient))
           whole.push_back({t.coefficient / n, t.atoms});
         else
           rest.push_back(t);
       }
-      const std::int64_t q = floor_div_int(a.constant_, n), r = a.constant_ - n * q;
+      const std::int64_t q = floor_div_int(a.constant_, n), r = mod_int(a.constant_, n);
       if (rest.empty()) return DimImpl::make(q, std::move(whole));
       if (!whole.empty() || q != 0) return DimImpl::make(q, std::move(whole)) + floor_div(DimImpl::make(r, std::move(rest)), b);
-      const Dim remaining = a;
-      const auto low = remaining.lower_bound(), high = remaining.upper_bound();
+      const auto low = a.lower_bound(), high = a.upper_bound();
       if (low && high && *low >= 0 && *high < n) return 0;
     }
   } else {
@@ -286,8 +314,8 @@ Dim mod(const Dim& a, const Dim& b) {
     const std::int64_t n = b.constant_;
     std::vector<Dim::Term> rest;
     for (const auto& t : DimImpl::terms(a))
-      if (const std::int64_t c = t.coefficient - n * floor_div_int(t.coefficient, n); c != 0) rest.push_back({c, t.atoms});
-    const Dim reduced = DimImpl::make(a.constant_ - n * floor_div_int(a.constant_, n), std::move(rest));
+      if (const std::int64_t c = mod_int(t.coefficient, n); c != 0) rest.push_back({c, t.atoms});
+    const Dim reduced = DimImpl::make(mod_int(a.constant_, n), std::move(rest));
     const auto low = reduced.lower_bound(), high = reduced.upper_bound();
     if (low && high && *low >= 0 && *high < n) return reduced;
     return DimImpl::from_atom(Dim::Atom::Kind::mod, DimImpl::call_key("mod", reduced, b), reduced, b);
@@ -299,6 +327,7 @@ namespace {
 template <class Pick>
 std::optional<Dim> decided(const Dim& a, const Dim& b, Pick pick_a_if_less) {
   if (a == b) return a;
+  if (a.is_constant() && b.is_constant()) return pick_a_if_less(*a.constant() < *b.constant()) ? a : b;
   const Dim difference = a - b;
   if (const auto low = difference.lower_bound(); low && *low >= 0) return pick_a_if_less(false) ? a : b;
   if (const auto high = difference.upper_bound(); high && *high <= 0) return pick_a_if_less(true) ? a : b;
@@ -308,22 +337,22 @@ std::optional<Dim> decided(const Dim& a, const Dim& b, Pick pick_a_if_less) {
 
 Dim min(const Dim& a, const Dim& b) {
   if (auto d = decided(a, b, [](bool a_is_less) { return a_is_less; })) return *d;
-  const bool swap = DimImpl::text(b) < DimImpl::text(a);
+  const bool swap = DimImpl::text(b, kMaxKeyBytes) < DimImpl::text(a, kMaxKeyBytes);
   const Dim &x = swap ? b : a, &y = swap ? a : b;
   return DimImpl::from_atom(Dim::Atom::Kind::min, DimImpl::call_key("min", x, y), x, y);
 }
 
 Dim max(const Dim& a, const Dim& b) {
   if (auto d = decided(a, b, [](bool a_is_less) { return !a_is_less; })) return *d;
-  const bool swap = DimImpl::text(b) < DimImpl::text(a);
+  const bool swap = DimImpl::text(b, kMaxKeyBytes) < DimImpl::text(a, kMaxKeyBytes);
   const Dim &x = swap ? b : a, &y = swap ? a : b;
   return DimImpl::from_atom(Dim::Atom::Kind::max, DimImpl::call_key("max", x, y), x, y);
 }
 
 bool Dim::divisible_by(std::int64_t n) const {
-  if (n == 0 || constant_ % n != 0) return false;
+  if (n == 0 || !divides(n, constant_)) return false;
   const auto& all = DimImpl::terms(*this);
-  return std::all_of(all.begin(), all.end(), [&](const Term& t) { return t.coefficient % n == 0; });
+  return std::all_of(all.begin(), all.end(), [&](const Term& t) { return divides(n, t.coefficient); });
 }
 
 std::optional<std::int64_t> Dim::lower_bound() const { return DimImpl::bound(*this, true); }
@@ -395,36 +424,41 @@ class DimParser {
 
  private:
   Dim sum(int depth) {
-    if (depth > 64) fail("nested too deeply");
-    const bool negative = take('-');
-    Dim d = product(depth);
-    if (negative) d = Dim(0) - d;
+    if (depth > kMaxDepth) fail("nested too deeply");
+    Dim d = product(depth, take('-'));
     for (;;) {
       if (take('+'))
-        d = d + product(depth);
+        d = d + product(depth, false);
       else if (take('-'))
-        d = d - product(depth);
+        d = d + product(depth, true);
       else
         return d;
     }
   }
-  Dim product(int depth) {
-    Dim d = factor(depth);
-    while (take('*')) d = d * factor(depth);
+  // The sign belongs to the first factor: the smallest integer has no positive counterpart.
+  Dim product(int depth, bool negative) {
+    Dim d = factor(depth, negative);
+    while (take('*')) d = d * factor(depth, false);
     return d;
   }
-  Dim factor(int depth) {
+  Dim factor(int depth, bool negative) {
     skip();
+    if (at_ < text_.size() && std::isdigit(static_cast<unsigned char>(text_[at_]))) {
+      std::int64_t n = 0;
+      for (; at_ < text_.size() && std::isdigit(static_cast<unsigned char>(text_[at_])); ++at_) {
+        const std::int64_t digit = text_[at_] - '0';
+        n = checked_add(checked_mul(n, 10), negative ? -digit : digit);
+      }
+      return n;
+    }
+    const Dim d = named_or_nested(depth);
+    return negative ? Dim(0) - d : d;
+  }
+  Dim named_or_nested(int depth) {
     if (take('(')) {
       Dim d = sum(depth + 1);
       expect(')');
       return d;
-    }
-    if (at_ < text_.size() && std::isdigit(static_cast<unsigned char>(text_[at_]))) {
-      std::int64_t n = 0;
-      for (; at_ < text_.size() && std::isdigit(static_cast<unsigned char>(text_[at_])); ++at_)
-        n = checked_add(checked_mul(n, 10), text_[at_] - '0');
-      return n;
     }
     const std::size_t start = at_;
     while (at_ < text_.size() && (std::isalnum(static_cast<unsigned char>(text_[at_])) || text_[at_] == '_' || text_[at_] == '.')) ++at_;
@@ -462,7 +496,11 @@ class DimParser {
 };
 }  // namespace
 
-Dim Dim::parse(std::string_view text) { return DimParser(text).whole(); }
+Dim Dim::parse(std::string_view text) {
+  constexpr std::size_t kMaxTextBytes = 1 << 16;  // each operator may cost kMaxTerms
+  if (text.size() > kMaxTextBytes) too_large();
+  return DimParser(text).whole();
+}
 
 Dim element_count(const Shape& shape) {
   Dim n = 1;

@@ -18,7 +18,7 @@ using SymbolValues = std::map<std::string, std::int64_t, std::less<>>;
 /// form: a sum of terms, each an integer times a product of atoms, an atom being a symbol or a floor division, modulo, minimum or maximum.
 /// Two dims that compare equal are equal for all values of their symbols; canonical forms are equal whenever the two are the same polynomial
 /// over their atoms. Immutable and cheap to copy; a constant allocates nothing.
-/// Errors: resource_exhausted when a coefficient overflows 64 bits or an expression grows past kMaxTerms.
+/// Errors: resource_exhausted when a coefficient overflows 64 bits, an expression grows past kMaxTerms or operations nest too deeply.
 class Dim {
  public:
   static constexpr std::size_t kMaxTerms = 512;

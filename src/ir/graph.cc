@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "base/error.h"
+#include "ir/detail/signature.h"
 #include "ir/op.h"
 
 namespace quern::ir {
@@ -17,36 +18,10 @@ const T& attribute(const Node& node, std::string_view name) {
   const auto found = node.attributes.find(name);
   const T* value = found == node.attributes.end() ? nullptr : std::get_if<T>(&found->second);
   if (value == nullptr)
-    throw Error(Code::internal, std::string(node.op->name) + " has no attribute '" + std::string(name) + "' of the type asked for").in("node '" + node.name + "'");
+    throw Error(found == node.attributes.end() ? Code::internal : Code::invalid_argument,
+                std::string(node.op->name) + ": attribute '" + std::string(name) + (found == node.attributes.end() ? "' is missing" : "' has the wrong type"))
+        .in("node '" + node.name + "'");
   return *value;
-}
-
-std::string describe(const Op& op, std::string_view name) {
-  return name.empty() ? std::string(op.name) : std::string(op.name) + " '" + std::string(name) + "'";
-}
-
-void check_signature(const Op& op, const std::vector<Value*>& inputs, Attributes& attributes, std::string_view name) {
-  const int n = static_cast<int>(inputs.size());
-  if (n < op.min_inputs || (op.max_inputs != Op::kVariadic && n > op.max_inputs))
-    throw Error(Code::invalid_argument, describe(op, name) + " takes " + std::to_string(op.min_inputs) +
-                                            (op.max_inputs == op.min_inputs   ? ""
-                                             : op.max_inputs == Op::kVariadic ? " or more"
-                                                                              : " to " + std::to_string(op.max_inputs)) +
-                                            " inputs, not " + std::to_string(n));
-  for (int i = 0; i < op.min_inputs; ++i)
-    if (inputs[i] == nullptr) throw Error(Code::invalid_argument, describe(op, name) + ": input " + std::to_string(i) + " is missing");
-  for (const auto& [key, value] : attributes) {
-    const auto spec = std::find_if(op.attributes.begin(), op.attributes.end(), [&](const AttributeSpec& s) { return s.name == key; });
-    if (spec == op.attributes.end()) throw Error(Code::invalid_argument, describe(op, name) + " has no attribute '" + key + "'");
-    if (!std::holds_alternative<std::monostate>(spec->default_value) && spec->default_value.index() != value.index())
-      throw Error(Code::invalid_argument, describe(op, name) + ": attribute '" + key + "' has the wrong type");
-  }
-  for (const AttributeSpec& spec : op.attributes) {
-    if (attributes.contains(spec.name)) continue;
-    if (std::holds_alternative<std::monostate>(spec.default_value))
-      throw Error(Code::invalid_argument, describe(op, name) + ": attribute '" + std::string(spec.name) + "' is missing");
-    attributes.emplace(spec.name, spec.default_value);
-  }
 }
 
 constexpr std::int64_t kMaxContents = 64;
@@ -70,7 +45,37 @@ std::optional<std::vector<Dim>> contents_of(const Type& type, const std::byte* d
   return out;
 }
 
+std::string describe(const Op& op, std::string_view name) {
+  return name.empty() ? std::string(op.name) : std::string(op.name) + " '" + std::string(name) + "'";
+}
+
 }  // namespace
+
+void detail::check_signature(const Op& op, const std::vector<Value*>& inputs, Attributes& attributes, std::string_view name) {
+  const int n = static_cast<int>(inputs.size());
+  if (n < op.min_inputs || (op.max_inputs != Op::kVariadic && n > op.max_inputs))
+    throw Error(Code::invalid_argument, describe(op, name) + " takes " + std::to_string(op.min_inputs) +
+                                            (op.max_inputs == op.min_inputs   ? ""
+                                             : op.max_inputs == Op::kVariadic ? " or more"
+                                                                              : " to " + std::to_string(op.max_inputs)) +
+                                            " inputs, not " + std::to_string(n));
+  for (int i = 0; i < op.min_inputs; ++i)
+    if (inputs[i] == nullptr) throw Error(Code::invalid_argument, describe(op, name) + ": input " + std::to_string(i) + " is missing");
+  for (const auto& [key, value] : attributes) {
+    const auto spec = std::find_if(op.attributes.begin(), op.attributes.end(), [&](const AttributeSpec& s) { return s.name == key; });
+    if (spec == op.attributes.end()) throw Error(Code::invalid_argument, describe(op, name) + " has no attribute '" + key + "'");
+    // A required attribute has no default to tell its type: inference asks for the type it needs.
+    const bool required = std::holds_alternative<std::monostate>(spec->default_value);
+    if (std::holds_alternative<std::monostate>(value) || (!required && spec->default_value.index() != value.index()))
+      throw Error(Code::invalid_argument, describe(op, name) + ": attribute '" + key + "' has the wrong type");
+  }
+  for (const AttributeSpec& spec : op.attributes) {
+    if (attributes.contains(spec.name)) continue;
+    if (std::holds_alternative<std::monostate>(spec.default_value))
+      throw Error(Code::invalid_argument, describe(op, name) + ": attribute '" + std::string(spec.name) + "' is missing");
+    attributes.emplace(spec.name, spec.default_value);
+  }
+}
 
 std::int64_t Node::integer(std::string_view name) const { return attribute<std::int64_t>(*this, name); }
 double Node::number(std::string_view name) const { return attribute<double>(*this, name); }
@@ -89,7 +94,7 @@ Graph& Graph::root() {
 
 Value* Graph::new_value(std::string_view name, Type type) {
   for (const Dim& d : type.shape)
-    if (const auto low = d.upper_bound(); low && *low < 0) throw Error(Code::invalid_argument, "a dimension is negative: " + ir::to_string(type));
+    if (const auto high = d.upper_bound(); high && *high < 0) throw Error(Code::invalid_argument, "a dimension is negative: " + ir::to_string(type));
   if (type.shape.size() > kMaxRank) throw Error(Code::unsupported, "tensors of rank " + std::to_string(type.shape.size()) + " are not supported").hint("at most 8");
   auto value = std::make_unique<Value>();
   value->id = root().next_id_++;
@@ -102,6 +107,7 @@ Value* Graph::new_value(std::string_view name, Type type) {
 
 void Graph::rename(Value* value, std::string_view name) {
   auto& used = root().used_names_;
+  if (!value->name.empty()) used.erase(value->name);
   std::string wanted = name.empty() ? "v" + std::to_string(value->id) : std::string(name);
   const auto found = used.find(wanted);
   if (found == used.end()) {
@@ -154,33 +160,34 @@ Value* Graph::add_integers(std::span<const std::int64_t> values, bool scalar) {
 std::unique_ptr<Node> Graph::make_node(const Op& op, std::vector<Value*> inputs, Attributes attributes, std::string_view name,
                                        std::vector<std::unique_ptr<Graph>> regions) {
   while (!inputs.empty() && inputs.back() == nullptr) inputs.pop_back();
-  check_signature(op, inputs, attributes, name);
+  detail::check_signature(op, inputs, attributes, name);
   auto node = std::make_unique<Node>();
   node->op = &op;
   node->name = name;
   node->inputs = std::move(inputs);
   node->attributes = std::move(attributes);
   node->regions = std::move(regions);
-  InferContext context(*node);
-  // Outputs exist before inference sets their types; a variadic op says how many by setting them.
-  for (int i = 0; i < op.outputs; ++i) {
-    Value* v = new_value(i == 0 ? std::string(name) : name.empty() ? "" : std::string(name) + "." + std::to_string(i), Type{});
-    v->producer = node.get();
-    v->producer_output = i;
-    node->outputs.push_back(v);
-  }
+  std::int64_t count = op.outputs;
   if (op.outputs == Op::kVariadic) {
-    std::int64_t count = 1;
-    if (const auto found = node->attributes.find("outputs"); found != node->attributes.end()) count = std::get<std::int64_t>(found->second);
-    if (count < 1 || count > 4096) context.fail("has an impossible number of outputs");
+    count = node->attributes.contains("outputs") ? node->integer("outputs") : 1;
+    if (count < 1 || count > 4096) InferContext(*node).fail("has an impossible number of outputs");
+  }
+  // Outputs exist before inference sets their types. A node that inference refuses leaves nothing behind.
+  const std::size_t values_before = values_.size();
+  try {
     for (std::int64_t i = 0; i < count; ++i) {
-      Value* v = new_value(i == 0 ? std::string(name) : name.empty() ? "" : std::string(name) + "." + std::to_string(i), Type{});
+      Value* v = new_value(i == 0 || name.empty() ? std::string(name) : std::string(name) + "." + std::to_string(i), Type{});
       v->producer = node.get();
       v->producer_output = static_cast<int>(i);
       node->outputs.push_back(v);
     }
+    InferContext context(*node);
+    op.infer(context);
+  } catch (...) {
+    for (std::size_t i = values_before; i < values_.size(); ++i) root().used_names_.erase(values_[i]->name);
+    values_.resize(values_before);
+    throw;
   }
-  op.infer(context);
   return node;
 }
 
@@ -215,6 +222,12 @@ void collect_uses(const Graph& graph, std::unordered_set<const Value*>& used) {
   }
   used.insert(graph.outputs().begin(), graph.outputs().end());
 }
+
+bool has_effect(const Node& node) {
+  return !has(node.op->traits, Trait::pure) || std::any_of(node.regions.begin(), node.regions.end(), [](const auto& region) {
+    return std::any_of(region->nodes().begin(), region->nodes().end(), [](const auto& inner) { return has_effect(*inner); });
+  });
+}
 }  // namespace
 
 int Graph::remove_unused() {
@@ -223,13 +236,16 @@ int Graph::remove_unused() {
   int removed = 0;
   for (auto it = nodes_.rbegin(); it != nodes_.rend(); ++it) {
     Node& node = **it;
-    const bool wanted = !has(node.op->traits, Trait::pure) || std::any_of(node.outputs.begin(), node.outputs.end(), [&](const Value* v) { return used.contains(v); });
+    const bool wanted = has_effect(node) || std::any_of(node.outputs.begin(), node.outputs.end(), [&](const Value* v) { return used.contains(v); });
     if (!wanted) {
       ++removed;
       continue;
     }
     used.insert(node.inputs.begin(), node.inputs.end());
-    for (const auto& region : node.regions) collect_uses(*region, used);
+    for (const auto& region : node.regions) {
+      removed += region->remove_unused();
+      collect_uses(*region, used);
+    }
     kept.push_back(std::move(*it));
   }
   std::reverse(kept.begin(), kept.end());
@@ -237,7 +253,11 @@ int Graph::remove_unused() {
   for (const auto& node : kept) alive.insert(node.get());
   nodes_ = std::move(kept);
   std::erase_if(constants_, [&](const Value* v) { return !used.contains(v); });
-  std::erase_if(values_, [&](const auto& v) { return v->producer ? !alive.contains(v->producer) : v->constant && !used.contains(v.get()); });
+  std::erase_if(values_, [&](const auto& v) {
+    const bool dead = v->producer ? !alive.contains(v->producer) : v->constant && !used.contains(v.get());
+    if (dead) root().used_names_.erase(v->name);
+    return dead;
+  });
   return removed;
 }
 

@@ -95,7 +95,7 @@ class Graph {
   void set_outputs(std::vector<Value*> outputs);
   /// Every use of `from`, in nodes, regions and outputs, becomes `to`.
   void replace_uses(const Value* from, Value* to);
-  /// Removes nodes without side effect and constants that nothing uses. Returns how many nodes went.
+  /// Removes nodes without side effect and constants that nothing uses, in regions too. Returns how many nodes went.
   int remove_unused();
   /// Names are made unique by a suffix; an empty name becomes "v<id>".
   void rename(Value* value, std::string_view name);
