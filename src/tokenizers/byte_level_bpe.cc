@@ -1,0 +1,215 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <cstring>
+#include <mutex>
+#include <utility>
+
+#include "base/error.h"
+#include "tokenizers/detail/byte_level.h"
+#include "tokenizers/detail/merges.h"
+#include "tokenizers/detail/pre_tokenizer.h"
+#include "tokenizers/detail/token_index.h"
+#include "tokenizers/detail/word_cache.h"
+#include "tokenizers/models.h"
+
+namespace quern::tokenizers {
+namespace {
+
+const detail::PreTokenizerRow& find_pre_tokenizer(std::string_view name) {
+  if (name.empty()) name = "default";
+  std::string known;
+  for (const detail::PreTokenizerRow& row : detail::pre_tokenizer_rows()) {
+    for (const std::string_view n : row.names) {
+      if (n == name) return row;
+      known += known.empty() ? "" : ", ";
+      known += n;
+    }
+  }
+  throw Error(Code::unsupported, fmt::format("pre-tokenizer '{}' is not supported", name)).hint("supported: " + known);
+}
+
+// The byte of a "<0xHH>" token.
+unsigned char byte_token_value(std::size_t id, std::string_view text) {
+  const auto digit = [](char c) {
+    return c >= '0' && c <= '9' ? c - '0' : c >= 'A' && c <= 'F' ? c - 'A' + 10 : c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
+  };
+  if (text.size() != 6 || !text.starts_with("<0x") || text[5] != '>' || digit(text[3]) < 0 || digit(text[4]) < 0) {
+    throw Error(Code::data_corrupt, fmt::format("byte token {} is '{}' where '<0x00>' to '<0xFF>' was expected", id, text.substr(0, 40)));
+  }
+  return static_cast<unsigned char>(digit(text[3]) * 16 + digit(text[4]));
+}
+
+class ByteLevelBpe final : public Tokenizer {
+ public:
+  explicit ByteLevelBpe(const Spec& spec) : ByteLevelBpe(spec, find_pre_tokenizer(spec.pre_tokenizer)) {}
+
+ private:
+  // What one call of encode_text works with; kept for the next one.
+  struct Scratch {
+    detail::Ends words, other;
+    std::vector<Id> symbols;
+    detail::Merger merger;
+    detail::WordCache cache;
+  };
+
+  ByteLevelBpe(const Spec& spec, const detail::PreTokenizerRow& row)
+      : Tokenizer(spec), pre_tokenizer_(row), ignore_merges_(row.ignore_merges), index_(spec.tokens.size()), merges_(spec.merges.size()) {
+    set_default_bos(row.add_bos);
+    read_tokens();
+    read_merges(spec);
+  }
+
+  void read_tokens() {
+    byte_ids_.fill(-1);
+    std::array<Id, 256> fallback;
+    fallback.fill(-1);
+    token_bytes_.bytes.reserve(texts_.bytes.size());
+    token_bytes_.ends.reserve(size());
+    std::vector<bool> spells_bytes(size());
+    std::string bytes;
+    for (std::size_t i = 0; i < size(); ++i) {
+      const std::string_view text = texts_[i];
+      bytes.clear();
+      if (types_[i] == TokenType::byte) {
+        const unsigned char value = byte_token_value(i, text);
+        fallback[value] = static_cast<Id>(i);
+        token_bytes_.add(std::string_view(reinterpret_cast<const char*>(&value), 1));
+        continue;
+      }
+      // A control token's bytes are its text, and no merge may ever lead to it: then text cannot forge it.
+      const bool plain = types_[i] != TokenType::control && types_[i] != TokenType::unknown;
+      spells_bytes[i] = plain && !text.empty() && detail::append_spelled_bytes(text, bytes);
+      if (types_[i] == TokenType::user_defined && bytes != text) spells_bytes[i] = false;  // added as text, not in the spelling of bytes
+      token_bytes_.add(spells_bytes[i] ? std::string_view(bytes) : text);
+    }
+    std::size_t duplicates = 0;
+    for (std::size_t i = 0; i < size(); ++i) {
+      if (spells_bytes[i] && !index_.add(token_bytes_[i], static_cast<Id>(i))) ++duplicates;
+    }
+    if (duplicates > 0) notes_.push_back(fmt::format("{} tokens have the same text as another; text becomes the last of them", duplicates));
+    for (std::size_t b = 0; b < 256; ++b) {
+      const char byte = static_cast<char>(b);
+      byte_ids_[b] = index_.find(std::string_view(&byte, 1));
+      if (byte_ids_[b] < 0) byte_ids_[b] = fallback[b];
+    }
+  }
+
+  void read_merges(const Spec& spec) {
+    if (spec.merges.size() >= detail::MergeTable::kNone) throw Error(Code::resource_exhausted, "the vocabulary has 2^32 merges or more");
+    std::string both;  // bytes of the product
+    std::size_t skipped = 0, first_skipped = 0;
+    Id guess = 0;  // products mostly have ids in the order of the merges
+    for (std::size_t rank = 0; rank < spec.merges.size(); ++rank) {
+      const std::string_view merge = spec.merges[rank];
+      const std::size_t space = merge.find(' ', 1);
+      if (merge.empty() || space == std::string_view::npos || space + 1 == merge.size()) {
+        throw Error(Code::data_corrupt,
+                    fmt::format("merge {} is '{}' where two tokens with a space between were expected", rank, merge.substr(0, 80)));
+      }
+      both.clear();
+      Id left = -1, right = -1, product = -1;
+      if (detail::append_spelled_bytes(merge.substr(0, space), both)) {
+        const std::size_t length = both.size();
+        if (detail::append_spelled_bytes(merge.substr(space + 1), both)) {
+          left = index_.find(std::string_view(both).substr(0, length));
+          right = index_.find(std::string_view(both).substr(length));
+          const bool guessed = static_cast<std::size_t>(guess) < size() && types_[static_cast<std::size_t>(guess)] == TokenType::normal &&
+                               token_bytes_[static_cast<std::size_t>(guess)] == both;
+          product = guessed ? guess : index_.find(both);
+        }
+      }
+      if (left < 0 || right < 0 || product < 0) {
+        if (skipped++ == 0) first_skipped = rank;
+        continue;
+      }
+      guess = product + 1;
+      merges_.add(left, right, {static_cast<std::uint32_t>(rank), product});
+    }
+    if (skipped > 0) {
+      notes_.push_back(fmt::format("{} merges name or make no ordinary token and are skipped; the first is merge {} '{}'", skipped,
+                                   first_skipped, spec.merges[first_skipped].substr(0, 80)));
+    }
+  }
+
+  void encode_text(std::string_view text, std::vector<Id>& ids) const override {
+    const ScratchLease scratch(*this);
+    pre_tokenizer_.split(text, scratch->words, scratch->other);
+    std::uint32_t begin = 0;
+    for (const std::uint32_t end : scratch->words) {
+      encode_word(text.substr(begin, end - begin), *scratch, ids);
+      begin = end;
+    }
+  }
+
+  void encode_word(std::string_view word, Scratch& scratch, std::vector<Id>& ids) const {
+    if (word.size() == 1) {
+      if (const Id id = byte_ids_[static_cast<unsigned char>(word[0])]; id >= 0) ids.push_back(id);
+      return;
+    }
+    const bool cached = word.size() <= detail::WordCache::kMaxBytes;
+    detail::WordCache::Entry* entry = nullptr;
+    if (cached && scratch.cache.find(word, entry)) {
+      ids.insert(ids.end(), entry->ids, entry->ids + entry->count);
+      return;
+    }
+    scratch.symbols.clear();
+    const Id whole = ignore_merges_ ? index_.find(word) : -1;
+    if (whole >= 0) {
+      scratch.symbols.push_back(whole);
+    } else {
+      for (const char c : word) {  // a byte that the vocabulary lacks is left out, as the reference does
+        if (const Id id = byte_ids_[static_cast<unsigned char>(c)]; id >= 0) scratch.symbols.push_back(id);
+      }
+      scratch.merger.run(merges_, scratch.symbols);
+    }
+    if (cached) scratch.cache.fill(*entry, word, scratch.symbols);
+    ids.insert(ids.end(), scratch.symbols.begin(), scratch.symbols.end());
+  }
+
+  // A scratch of this tokenizer's pool for the time of one call.
+  class ScratchLease {
+   public:
+    explicit ScratchLease(const ByteLevelBpe& owner) : owner_(owner) {
+      {
+        const std::lock_guard lock(owner.pool_mutex_);
+        if (!owner.pool_.empty()) {
+          scratch_ = std::move(owner.pool_.back());
+          owner.pool_.pop_back();
+        }
+      }
+      if (!scratch_) scratch_ = std::make_unique<Scratch>();
+    }
+    ~ScratchLease() {
+      constexpr std::size_t kKept = 1 << 20, kPool = 16;
+      scratch_->merger.trim();
+      if (scratch_->symbols.capacity() > kKept) scratch_->symbols = {};
+      if (scratch_->words.capacity() > kKept) scratch_->words = {}, scratch_->other = {};
+      const std::lock_guard lock(owner_.pool_mutex_);
+      if (owner_.pool_.size() < kPool) owner_.pool_.push_back(std::move(scratch_));
+    }
+    ScratchLease(const ScratchLease&) = delete;
+    ScratchLease& operator=(const ScratchLease&) = delete;
+    Scratch* operator->() const { return scratch_.get(); }
+    Scratch& operator*() const { return *scratch_; }
+
+   private:
+    const ByteLevelBpe& owner_;
+    std::unique_ptr<Scratch> scratch_;
+  };
+
+  detail::PreTokenizer pre_tokenizer_;
+  bool ignore_merges_;
+  std::array<Id, 256> byte_ids_;
+  detail::TokenIndex index_;
+  detail::MergeTable merges_;
+  mutable std::mutex pool_mutex_;
+  mutable std::vector<std::unique_ptr<Scratch>> pool_;
+};
+
+}  // namespace
+
+std::unique_ptr<Tokenizer> make_byte_level_bpe(const Spec& spec) { return std::make_unique<ByteLevelBpe>(spec); }
+
+}  // namespace quern::tokenizers

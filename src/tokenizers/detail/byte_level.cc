@@ -1,0 +1,55 @@
+#include "tokenizers/detail/byte_level.h"
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+
+#include "tokenizers/detail/utf8.h"
+
+namespace quern::tokenizers::detail {
+namespace {
+
+constexpr std::uint32_t kSpellings = 0x100 + 68;  // 68 bytes do not print: 0x00-0x20, 0x7f-0xa0, 0xad
+
+constexpr bool prints(std::uint32_t byte) { return (byte > 0x20 && byte < 0x7F) || (byte > 0xA0 && byte != 0xAD); }
+
+// Byte that each code point spells, or -1.
+constexpr auto kByteOf = [] {
+  std::array<std::int16_t, kSpellings> bytes{};
+  std::uint32_t next = 0x100;
+  for (std::uint32_t b = 0; b < 256; ++b) {
+    if (prints(b)) {
+      bytes[b] = static_cast<std::int16_t>(b);
+    } else {
+      bytes[b] = -1;
+      bytes[next++] = static_cast<std::int16_t>(b);
+    }
+  }
+  return bytes;
+}();
+
+}  // namespace
+
+bool append_spelled_bytes(std::string_view text, std::string& out) {
+  const std::size_t before = out.size();
+  for (std::size_t i = 0; i < text.size();) {
+    const auto lead = static_cast<unsigned char>(text[i]);
+    std::uint32_t code = lead;
+    std::size_t length = 1;
+    if (lead >= 0xC2 && lead < 0xC6 && i + 1 < text.size() && (static_cast<unsigned char>(text[i + 1]) & 0xC0) == 0x80) {
+      code = code_point(text.data() + i);
+      length = 2;
+    } else if (lead >= 0x80) {
+      code = kSpellings;  // spells nothing
+    }
+    if (code >= kSpellings || kByteOf[code] < 0) {
+      out.resize(before);
+      return false;
+    }
+    out.push_back(static_cast<char>(kByteOf[code]));
+    i += length;
+  }
+  return true;
+}
+
+}  // namespace quern::tokenizers::detail

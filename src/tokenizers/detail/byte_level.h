@@ -1,0 +1,13 @@
+#pragma once
+
+#include <string>
+#include <string_view>
+
+namespace quern::tokenizers::detail {
+
+/// GPT-2's spelling of bytes as printable characters: the bytes that print in Latin-1 stand for themselves, the others in ascending order
+/// for U+0100, U+0101, … (so a space is spelled U+0120).
+/// Appends the bytes that `text` spells. False, with nothing appended, when a character of it spells no byte.
+bool append_spelled_bytes(std::string_view text, std::string& out);
+
+}  // namespace quern::tokenizers::detail

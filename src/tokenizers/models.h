@@ -1,0 +1,13 @@
+#pragma once
+
+#include <memory>
+
+#include "tokenizers/tokenizer.h"
+
+namespace quern::tokenizers {
+
+/// Byte-level BPE (GPT-2 and after): text is cut into words by the pre-tokenizer, a word's bytes are merged by rank.
+/// Errors: as make_tokenizer.
+std::unique_ptr<Tokenizer> make_byte_level_bpe(const Spec& spec);
+
+}  // namespace quern::tokenizers

@@ -1,0 +1,318 @@
+#include "tokenizers/tokenizer.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <limits>
+#include <numeric>
+#include <utility>
+
+#include "base/error.h"
+#include "tokenizers/detail/utf8.h"
+#include "tokenizers/models.h"
+
+namespace quern::tokenizers {
+namespace {
+
+constexpr std::size_t kMaxText = std::size_t{1} << 30;
+constexpr std::size_t kMaxSpecialText = 512;  // longer special tokens are not looked for in text, so that looking stays linear
+
+// Turn ends of the chat formats. A token of such a text ends a generation even if the metadata forgot it. `sure`: the text can mean nothing
+// else, so that a file which calls it an ordinary token is corrected.
+struct TurnEnd {
+  std::string_view text;
+  bool sure;
+};
+constexpr TurnEnd kTurnEnds[] = {
+    {"<|im_end|>", true},
+    {"<|eot_id|>", true},
+    {"<|eom_id|>", true},
+    {"<|end|>", true},
+    {"<|endoftext|>", true},
+    {"<|end_of_text|>", true},
+    {"<|return|>", true},
+    {"<|call|>", true},
+    {"<|calls|>", true},
+    {"<|flush|>", true},
+    {"<end_of_turn>", true},
+    {"<|END_OF_TURN_TOKEN|>", true},
+    {"<end_of_utterance>", true},
+    {"<｜end▁of▁sentence｜>", true},
+    {"<turn|>", true},
+    {"<|tool_response>", false},
+    {"[e~[", false},
+    {"<EOT>", false},
+    {"_<EOT>", false},
+    {"[EOT]", false},
+    {"[EOS]", false},
+    {"</s>", false},
+    {"<eos>", false},
+};
+
+}  // namespace
+
+Tokenizer::~Tokenizer() = default;
+
+Tokenizer::Tokenizer(const Spec& spec) {
+  const std::size_t count = spec.tokens.size();
+  if (count == 0) throw Error(Code::data_corrupt, "the vocabulary has no tokens");
+  if (count > static_cast<std::size_t>(std::numeric_limits<Id>::max())) {
+    throw Error(Code::resource_exhausted, fmt::format("the vocabulary has {} tokens; the limit is 2^31 - 1", count));
+  }
+  if (!spec.types.empty() && spec.types.size() != count) {
+    throw Error(Code::data_corrupt, fmt::format("the vocabulary has {} tokens but {} token types", count, spec.types.size()));
+  }
+  std::size_t bytes = 0;
+  for (const std::string_view text : spec.tokens) {
+    if (text.size() > kMaxText - bytes) throw Error(Code::resource_exhausted, "the texts of the vocabulary are more than 1 GiB");
+    bytes += text.size();
+  }
+  texts_.bytes.reserve(bytes);
+  texts_.ends.reserve(count);
+  for (const std::string_view text : spec.tokens) texts_.add(text);
+  types_.assign(count, TokenType::normal);
+  for (std::size_t i = 0; i < spec.types.size(); ++i) {
+    const std::int32_t type = spec.types[i];
+    if (type < 0 || type > static_cast<std::int32_t>(TokenType::byte)) {
+      throw Error(Code::data_corrupt, fmt::format("token {} has type {}; types are 1 to 6", i, type));
+    }
+    if (type != 0) types_[i] = static_cast<TokenType>(type);  // 0: "undefined", which means nothing special
+  }
+  take_special_ids(spec);
+  collect_end_ids(spec);
+  index_specials();
+  add_bos_given_ = spec.add_bos;
+  add_bos_ = spec.add_bos.value_or(false) && special_.bos >= 0;
+  add_eos_ = spec.add_eos.value_or(false) && special_.eos >= 0;
+}
+
+void Tokenizer::take_special_ids(const Spec& spec) {
+  special_ = spec.special;
+  const auto check = [&](std::int64_t& id, std::string_view role, bool needed) {
+    if (id < 0 || id == 0xFFFFFFFF) {
+      id = -1;  // 2^32 - 1 is how files write "none" in a u32
+    } else if (static_cast<std::uint64_t>(id) >= size()) {
+      const std::string what = fmt::format("the {} token is {} where the vocabulary has {} tokens", role, id, size());
+      if (needed) throw Error(Code::data_corrupt, what);
+      notes_.push_back(what + "; it is ignored");
+      id = -1;
+    }
+  };
+  check(special_.bos, "begin-of-sequence", true);
+  check(special_.eos, "end-of-sequence", true);
+  check(special_.eot, "end-of-turn", true);
+  check(special_.eom, "end-of-message", true);
+  check(special_.unk, "unknown", false);
+  check(special_.sep, "separator", false);
+  check(special_.pad, "padding", false);
+  check(special_.mask, "mask", false);
+}
+
+void Tokenizer::collect_end_ids(const Spec& spec) {
+  for (const std::int64_t id : {special_.eos, special_.eot, special_.eom}) {
+    if (id >= 0) end_ids_.push_back(static_cast<Id>(id));
+  }
+  for (const std::int64_t id : spec.end_ids) {
+    if (id < 0 || static_cast<std::uint64_t>(id) >= size()) {
+      throw Error(Code::data_corrupt, fmt::format("an end-of-generation token is {} where the vocabulary has {} tokens", id, size()));
+    }
+    end_ids_.push_back(static_cast<Id>(id));
+  }
+  const std::size_t from_metadata = end_ids_.size();
+  std::vector<std::pair<std::string_view, Id>> found;
+  for (std::size_t i = 0; i < size(); ++i) {
+    const std::string_view text = texts_[i];
+    if (text.empty() || (text[0] != '<' && text[0] != '[' && text[0] != '_')) continue;
+    const auto* known = std::find_if(std::begin(kTurnEnds), std::end(kTurnEnds), [&](const TurnEnd& t) { return t.text == text; });
+    if (known == std::end(kTurnEnds)) continue;
+    if (types_[i] != TokenType::control) {
+      if (!known->sure) continue;
+      notes_.push_back(fmt::format("token {} '{}' is not marked as control; it is one", i, text));
+      types_[i] = TokenType::control;
+    }
+    found.emplace_back(text, static_cast<Id>(i));
+  }
+  const auto has = [&](std::string_view text) {
+    return std::any_of(found.begin(), found.end(), [&](const auto& f) { return f.first == text; });
+  };
+  // In formats with channels <|end|> ends one message of several, and <|return|> or <|call|> the turn.
+  const bool channels = (has("<|return|>") && has("<|call|>")) || (has("<|calls|>") && has("<|flush|>"));
+  for (const auto& [text, id] : found) {
+    if (!(channels && text == "<|end|>")) end_ids_.push_back(id);
+  }
+  if (channels) {
+    const auto not_end = [&](Id id) { return texts_[static_cast<std::size_t>(id)] == "<|end|>"; };
+    const auto begin = end_ids_.begin();
+    end_ids_.erase(std::remove_if(begin, begin + static_cast<std::ptrdiff_t>(from_metadata), not_end),
+                   begin + static_cast<std::ptrdiff_t>(from_metadata));
+  }
+  std::sort(end_ids_.begin(), end_ids_.end());
+  end_ids_.erase(std::unique(end_ids_.begin(), end_ids_.end()), end_ids_.end());
+}
+
+void Tokenizer::index_specials() {
+  for (std::size_t i = 0; i < size(); ++i) {
+    const TokenType type = types_[i];
+    if (type != TokenType::control && type != TokenType::unknown && type != TokenType::user_defined) continue;
+    if (texts_[i].empty()) continue;
+    if (texts_[i].size() > kMaxSpecialText) {
+      notes_.push_back(fmt::format("special token {} has {} bytes; it is not looked for in text", i, texts_[i].size()));
+      continue;
+    }
+    specials_.push_back(static_cast<Id>(i));
+  }
+  const auto text = [&](Id id) { return texts_[static_cast<std::size_t>(id)]; };
+  std::sort(specials_.begin(), specials_.end(), [&](Id a, Id b) { return std::pair(text(a), a) < std::pair(text(b), b); });
+  specials_by_byte_.assign(257, 0);
+  for (const Id id : specials_) ++specials_by_byte_[static_cast<unsigned char>(text(id)[0]) + 1u];
+  std::partial_sum(specials_by_byte_.begin(), specials_by_byte_.end(), specials_by_byte_.begin());
+}
+
+Tokenizer::Match Tokenizer::longest_special(std::string_view text, std::size_t trusted) const {
+  const auto first = static_cast<unsigned char>(text[0]);
+  auto low = specials_.begin() + specials_by_byte_[first], high = specials_.begin() + specials_by_byte_[first + 1u];
+  Match best;
+  // Narrow the range of specials that begin with the text's first `length` bytes, one byte at a time.
+  for (std::size_t length = 1; low != high; ++length) {
+    const auto spelled = [&](Id id) { return texts_[static_cast<std::size_t>(id)]; };
+    for (auto it = low; it != high && spelled(*it).size() == length; ++it) {  // of several with one text the last id counts
+      if (types_[static_cast<std::size_t>(*it)] == TokenType::user_defined || length <= trusted) best = {length, *it};
+    }
+    while (low != high && spelled(*low).size() == length) ++low;
+    if (length == text.size()) break;
+    const auto byte_at = [&](Id id) { return static_cast<unsigned char>(spelled(id)[length]); };
+    const auto next = static_cast<unsigned char>(text[length]);
+    low = std::lower_bound(low, high, next, [&](Id id, unsigned char b) { return byte_at(id) < b; });
+    high = std::upper_bound(low, high, next, [&](unsigned char b, Id id) { return b < byte_at(id); });
+  }
+  return best;
+}
+
+// trust_changes: ascending offsets where the text turns from trusted to not or back; `trusted`: what it is at its start.
+void Tokenizer::encode_valid(std::string_view text, std::span<const std::size_t> trust_changes, bool trusted, std::vector<Id>& ids) const {
+  std::size_t plain = 0;  // start of text not yet encoded
+  std::size_t change = 0;
+  for (std::size_t i = 0; i < text.size();) {
+    const auto byte = static_cast<unsigned char>(text[i]);
+    if (specials_by_byte_[byte] == specials_by_byte_[byte + 1u]) {
+      ++i;
+      continue;
+    }
+    for (; change < trust_changes.size() && trust_changes[change] <= i; ++change) trusted = !trusted;
+    const std::size_t trust_end = change < trust_changes.size() ? trust_changes[change] : text.size();
+    const Match match = longest_special(text.substr(i, kMaxSpecialText), trusted ? trust_end - i : 0);
+    if (match.length == 0) {
+      ++i;
+      continue;
+    }
+    if (i > plain) encode_text(text.substr(plain, i - plain), ids);
+    ids.push_back(match.id);
+    plain = i += match.length;
+  }
+  if (plain < text.size()) encode_text(text.substr(plain), ids);
+}
+
+std::vector<Id> Tokenizer::encode(std::string_view text, EncodeOptions options) const {
+  std::vector<Id> ids;
+  encode(text, options, ids);
+  return ids;
+}
+
+void Tokenizer::encode(std::string_view text, EncodeOptions options, std::vector<Id>& ids) const {
+  const Piece piece{text, options.parse_special};
+  encode(std::span(&piece, 1), options.add_special, ids);
+}
+
+std::vector<Id> Tokenizer::encode(std::span<const Piece> pieces, bool add_special) const {
+  std::vector<Id> ids;
+  encode(pieces, add_special, ids);
+  return ids;
+}
+
+void Tokenizer::encode(std::span<const Piece> pieces, bool add_special, std::vector<Id>& ids) const {
+  const auto check_size = [](std::size_t bytes) {
+    if (bytes > kMaxText) throw Error(Code::invalid_argument, "the text is longer than 1 GiB");
+  };
+  const std::size_t begin = ids.size();
+  if (add_special && add_bos_) ids.push_back(static_cast<Id>(special_.bos));
+  const std::size_t first = ids.size();
+  if (pieces.size() == 1 && detail::valid_prefix(pieces[0].text) == pieces[0].text.size()) {
+    check_size(pieces[0].text.size());
+    encode_valid(pieces[0].text, {}, pieces[0].parse_special, ids);
+  } else {
+    std::string text;
+    std::vector<std::size_t> trust_changes;
+    bool trusted = false;
+    for (const Piece& piece : pieces) {
+      check_size(piece.text.size());
+      if (piece.text.empty()) continue;
+      if (piece.parse_special != trusted) trust_changes.push_back(text.size());
+      trusted = piece.parse_special;
+      detail::append_replaced(piece.text, false, text);
+      check_size(text.size());
+    }
+    encode_valid(text, trust_changes, false, ids);
+  }
+  if (first > begin && ids.size() > first && ids[first] == special_.bos) ids.erase(ids.begin() + static_cast<std::ptrdiff_t>(first));
+  if (add_special && add_eos_ && (ids.size() == begin || ids.back() != special_.eos)) ids.push_back(static_cast<Id>(special_.eos));
+}
+
+std::size_t Tokenizer::checked(Id id) const {
+  if (id < 0 || static_cast<std::size_t>(id) >= size()) {
+    throw Error(Code::invalid_argument, fmt::format("token id {} is outside the vocabulary of {} tokens", id, size()));
+  }
+  return static_cast<std::size_t>(id);
+}
+
+std::string_view Tokenizer::token_bytes(Id id) const { return token_bytes_[checked(id)]; }
+std::string_view Tokenizer::token_text(Id id) const { return texts_[checked(id)]; }
+TokenType Tokenizer::type(Id id) const { return types_[checked(id)]; }
+
+bool Tokenizer::is_special(Id id) const {
+  const TokenType t = type(id);
+  return t == TokenType::control || t == TokenType::unknown;
+}
+
+std::optional<Id> Tokenizer::find_special(std::string_view text) const {
+  if (text.empty()) return std::nullopt;
+  const Match match = longest_special(text, text.size());
+  return match.length == text.size() ? std::optional(match.id) : std::nullopt;
+}
+
+bool Tokenizer::is_end(Id id) const { return std::binary_search(end_ids_.begin(), end_ids_.end(), id); }
+
+std::string Tokenizer::decode(std::span<const Id> ids, DecodeOptions options) const {
+  std::string bytes;
+  for (const Id id : ids) {
+    if (!(options.skip_special && is_special(id))) bytes += token_bytes(id);
+  }
+  if (detail::valid_prefix(bytes) == bytes.size()) return bytes;
+  std::string text;
+  detail::append_replaced(bytes, false, text);
+  return text;
+}
+
+std::string_view StreamDecoder::push(Id id) {
+  text_.clear();
+  if (options_.skip_special && tokenizer_->is_special(id)) return text_;
+  pending_ += tokenizer_->token_bytes(id);
+  pending_.erase(0, detail::append_replaced(pending_, true, text_));
+  return text_;
+}
+
+std::string_view StreamDecoder::finish() {
+  text_.clear();
+  detail::append_replaced(pending_, false, text_);
+  pending_.clear();
+  return text_;
+}
+
+std::unique_ptr<Tokenizer> make_tokenizer(const Spec& spec) {
+  if (spec.model != "gpt2") {
+    throw Error(Code::unsupported, fmt::format("tokenizer model '{}' is not supported", spec.model))
+        .hint("supported: gpt2 (byte-level BPE)");
+  }
+  return make_byte_level_bpe(spec);
+}
+
+}  // namespace quern::tokenizers
