@@ -1,0 +1,161 @@
+#include "plan/session.h"
+
+#include <algorithm>
+#include <cstdlib>
+#include <new>
+#include <utility>
+
+#include "base/error.h"
+
+namespace quern::plan {
+namespace {
+
+constexpr std::int64_t kAlignment = 64;
+// A task shorter than this costs more to hand over than to do.
+constexpr double kTaskNanoseconds = 3000;
+// More tasks than workers let the rest go on when one is put aside; more than this is only counting.
+constexpr unsigned kTasksPerWorker = 4;
+
+std::int64_t round_up(std::int64_t n) { return (n + kAlignment - 1) / kAlignment * kAlignment; }
+
+std::byte* allocate(std::int64_t bytes) {
+  void* p = std::aligned_alloc(kAlignment, static_cast<std::size_t>(round_up(std::max<std::int64_t>(bytes, 1))));
+  if (p == nullptr) throw Error(Code::resource_exhausted, "no memory for " + std::to_string(bytes) + " bytes of activations");
+  return static_cast<std::byte*>(p);
+}
+
+}  // namespace
+
+Binding::Binding(const Program& program, std::span<const std::int64_t> values, unsigned workers)
+    : program_(&program), values_(values.begin(), values.end()) {
+  ir::SymbolValues symbols;
+  for (std::size_t i = 0; i < values_.size(); ++i) {
+    if (values_[i] < 0) throw Error(Code::invalid_argument, "the size '" + program.symbols()[i] + "' is negative");
+    symbols.emplace(program.symbols()[i], values_[i]);
+  }
+  for (const Slot& slot : program.slots()) {
+    ir::TensorView view;
+    view.dtype = slot.type.dtype;
+    view.rank = static_cast<std::int64_t>(slot.type.shape.size());
+    for (std::int64_t d = 0; d < view.rank; ++d) {
+      view.dims[d] = slot.type.shape[d].evaluate(symbols);
+      if (view.dims[d] < 0) throw Error(Code::invalid_argument, "'" + slot.name + "' would have the size " + std::to_string(view.dims[d])).hint("the inputs' sizes do not fit the model");
+    }
+    views_.push_back(view);
+  }
+  for (const ir::Dim& buffer : program.memory().buffers) {
+    buffer_offsets_.push_back(arena_bytes_);
+    if (__builtin_add_overflow(arena_bytes_, round_up(buffer.evaluate(symbols)), &arena_bytes_)) throw Error(Code::resource_exhausted, "activations overflow 64 bits");
+  }
+
+  std::size_t operands = 0;
+  for (const ProgramStep& step : program.steps()) operands += step.inputs.size() + step.outputs.size();
+  operands_.reserve(operands);
+  for (const ProgramStep& step : program.steps()) {
+    const std::size_t first = operands_.size();
+    for (const int slot : step.inputs) operands_.push_back(slot < 0 ? nullptr : &views_[slot]);
+    for (const int slot : step.outputs) operands_.push_back(&views_[slot]);
+    ir::Call call;
+    call.node = step.node.get();
+    call.inputs = operands_.data() + first;
+    call.outputs = call.inputs + step.inputs.size();
+    const Split split = step.kernel->split(call);
+    const std::int64_t units = std::max<std::int64_t>(split.units, 1);
+    const double worth = std::max(1.0, double(units) * split.unit_nanoseconds / kTaskNanoseconds);
+    const unsigned most = workers == 1 ? 1 : workers * kTasksPerWorker;
+    steps_.push_back({static_cast<std::uint32_t>(std::min({double(units), worth, double(most)})), step.wait_for});
+    units_.push_back(units);
+    scratch_bytes_ = std::max(scratch_bytes_, step.kernel->scratch_bytes(call));
+    calls_.push_back(call);
+  }
+}
+
+void Binding::point_at(std::byte* arena) {
+  if (arena == arena_) return;
+  arena_ = arena;
+  for (std::size_t i = 0; i < views_.size(); ++i) {
+    const Storage& storage = program_->storages()[program_->slots()[i].storage];
+    if (storage.kind == Storage::Kind::arena) views_[i].data = arena + buffer_offsets_[storage.index];
+    if (storage.kind == Storage::Kind::constant) views_[i].data = const_cast<std::byte*>(storage.constant);
+  }
+}
+
+Session::Session(std::shared_ptr<const Program> program, ThreadPool& pool) : program_(std::move(program)), pool_(pool) {
+  states_.resize(program_->states().size(), nullptr);
+}
+
+Session::~Session() {
+  std::free(arena_);
+  std::free(scratch_);
+}
+
+Binding& Session::bind(std::span<const std::int64_t> values) {
+  QUERN_ASSERT(values.size() == program_->symbols().size());
+  ++clock_;
+  for (auto& binding : bindings_)
+    if (std::equal(values.begin(), values.end(), binding->values_.begin())) {
+      binding->last_used_ = clock_;
+      return *binding;
+    }
+  auto made = std::unique_ptr<Binding>(new Binding(*program_, values, pool_.workers()));
+  made->last_used_ = clock_;
+  reserve(made->arena_bytes_, made->scratch_bytes_);
+  if (bindings_.size() >= kMaxBindings) {
+    auto oldest = std::min_element(bindings_.begin(), bindings_.end(), [](const auto& a, const auto& b) { return a->last_used_ < b->last_used_; });
+    *oldest = std::move(made);
+    return **oldest;
+  }
+  bindings_.push_back(std::move(made));
+  return *bindings_.back();
+}
+
+void Session::reserve(std::int64_t arena, std::int64_t scratch) {
+  if (arena > arena_capacity_ || arena_ == nullptr) {
+    std::byte* bigger = allocate(arena);
+    std::free(arena_);
+    arena_ = bigger;
+    arena_capacity_ = arena;
+  }
+  const std::int64_t stride = round_up(scratch);
+  if (stride > scratch_stride_) {
+    std::byte* bigger = allocate(stride * pool_.workers());
+    std::free(scratch_);
+    scratch_ = bigger;
+    scratch_stride_ = stride;
+    scratch_capacity_ = stride * pool_.workers();
+  }
+}
+
+void Session::run(Binding& binding, std::span<const std::byte* const> inputs, unsigned max_workers) {
+  QUERN_ASSERT(inputs.size() == program_->inputs().size());
+  binding.point_at(arena_);
+  // Inputs and states lie where the caller says, this time; views of them (reshapes) share their storage.
+  for (std::size_t i = 0; i < binding.views_.size(); ++i) {
+    const Storage& storage = program_->storages()[program_->slots()[i].storage];
+    if (storage.kind == Storage::Kind::input) binding.views_[i].data = const_cast<std::byte*>(inputs[storage.index]);
+    if (storage.kind == Storage::Kind::state) binding.views_[i].data = states_[storage.index];
+  }
+  for (ir::Call& call : binding.calls_) call.failure = &failure_;
+  failure_.store(nullptr, std::memory_order_relaxed);
+  failed_step_.store(kNoStep, std::memory_order_relaxed);
+  running_ = &binding;
+  pool_.walk(binding.steps_, run_task, this, max_workers);
+  if (const char* what = failure_.load()) {
+    const ir::Node& node = *program_->steps()[failed_step_.load()].node;
+    throw Error(Code::invalid_argument, std::string(node.op->name) + ": " + what).in("node '" + node.name + "'");
+  }
+}
+
+void Session::run_task(void* context, std::uint32_t step, std::uint32_t task, unsigned worker) noexcept {
+  auto& session = *static_cast<Session*>(context);
+  const Binding& binding = *session.running_;
+  const std::int64_t units = binding.units_[step], tasks = binding.steps_[step].tasks;
+  const std::int64_t begin = units * task / tasks, end = units * (task + 1) / tasks;
+  session.program_->steps()[step].kernel->run(binding.calls_[step], begin, end, session.scratch_ + worker * session.scratch_stride_);
+  if (session.failure_.load(std::memory_order_relaxed) != nullptr) {
+    std::uint32_t none = kNoStep;
+    session.failed_step_.compare_exchange_strong(none, step);
+  }
+}
+
+}  // namespace quern::plan

@@ -1,0 +1,76 @@
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "base/thread_pool.h"
+#include "plan/program.h"
+
+namespace quern::plan {
+
+/// A program laid out for one set of symbol values: every shape a number, every view in place. Owned by its session.
+class Binding {
+ public:
+  /// Input i of the program (states not counted), output i. The output's bytes are valid until the session's next run.
+  const ir::TensorView& input(std::size_t i) const { return views_[program_->inputs()[i]]; }
+  const ir::TensorView& output(std::size_t i) const { return views_[program_->outputs()[i]]; }
+
+ private:
+  friend class Session;
+  Binding(const Program& program, std::span<const std::int64_t> values, unsigned workers);
+  void point_at(std::byte* arena);
+
+  const Program* program_;
+  std::vector<std::int64_t> values_;
+  std::vector<ir::TensorView> views_;           // one a slot
+  std::vector<std::int64_t> buffer_offsets_;    // of the arena
+  std::int64_t arena_bytes_ = 0, scratch_bytes_ = 0;
+  std::byte* arena_ = nullptr;                  // what the views point at now
+  std::vector<const ir::TensorView*> operands_; // inputs then outputs of all steps, one after the other
+  std::vector<ir::Call> calls_;                 // one a step
+  std::vector<ThreadPool::Step> steps_;
+  std::vector<std::int64_t> units_;             // of each step, divided evenly among its tasks
+  std::uint64_t last_used_ = 0;
+};
+
+/// Runs a program again and again: owns the arena, the workers' scratch memory and the latest bindings. Not for concurrent use.
+class Session {
+ public:
+  Session(std::shared_ptr<const Program> program, ThreadPool& pool);
+  ~Session();
+
+  const Program& program() const { return *program_; }
+  /// The layout for these symbol values (in the order of program().symbols()); kept for the next time, the least recently used of kMaxBindings
+  /// is dropped. Errors: invalid_argument (a size is negative or makes no sense), resource_exhausted (too large).
+  Binding& bind(std::span<const std::int64_t> values);
+  /// Where state i lies; must be set before the first run and stay valid. Its shape is that of the program's slot, evaluated.
+  void set_state(std::size_t i, std::byte* data) { states_[i] = data; }
+  /// Runs all steps. `inputs`: the bytes of each input, of the binding's shapes. At most `max_workers` take part; the result does not depend
+  /// on it. Errors: invalid_argument when a kernel met data it cannot use (an index out of range); the outputs are then undefined.
+  void run(Binding& binding, std::span<const std::byte* const> inputs, unsigned max_workers = ~0u);
+  /// Bytes of arena and scratch held now.
+  std::int64_t memory_bytes() const { return arena_capacity_ + scratch_capacity_; }
+
+  static constexpr std::size_t kMaxBindings = 64;
+
+ private:
+  static void run_task(void* context, std::uint32_t step, std::uint32_t task, unsigned worker) noexcept;
+  void reserve(std::int64_t arena, std::int64_t scratch);
+
+  std::shared_ptr<const Program> program_;
+  ThreadPool& pool_;
+  std::vector<std::unique_ptr<Binding>> bindings_;
+  std::vector<std::byte*> states_;
+  std::byte* arena_ = nullptr;
+  std::byte* scratch_ = nullptr;
+  std::int64_t arena_capacity_ = 0, scratch_capacity_ = 0, scratch_stride_ = 0;
+  std::uint64_t clock_ = 0;
+  Binding* running_ = nullptr;
+  std::atomic<const char*> failure_{nullptr};
+  static constexpr std::uint32_t kNoStep = ~0u;
+  std::atomic<std::uint32_t> failed_step_{kNoStep};
+};
+
+}  // namespace quern::plan
