@@ -235,12 +235,14 @@ const Op rope{
 };
 
 /// Writes the keys (or values) of new tokens into their places of a paged cache.
-/// Shapes: cache state [blocks, heads, block_tokens, head_dim] f32, f16 or bf16; x [tokens, heads, head_dim] f32; slots [tokens] i32, each
-/// block * block_tokens + offset, distinct, or -1 to write nothing. Returns the state.
+/// Shapes: cache state f32, f16 or bf16, [blocks, heads, block_tokens, head_dim] for values, [blocks, heads, head_dim, block_tokens] when
+/// `transposed` is 1, for keys (so that a product with a query runs over many keys at once); x [tokens, heads, head_dim] f32; slots [tokens]
+/// i32, each block * block_tokens + offset, distinct, or -1 to write nothing. Returns the state.
 const Op kv_write{
     .name = "kv_write",
     .min_inputs = 3,
     .max_inputs = 3,
+    .attributes = {{"transposed", std::int64_t{0}}},
     .infer =
         [](InferContext& c) {
           expect_rank(c, 0, 4);
@@ -251,21 +253,24 @@ const Op kv_write{
           if (!c.type(0).state) c.fail("input 0 must be a state");
           if (!is_float(c.dtype(0)) || c.dtype(0) == DType::f64) c.fail("a cache of " + std::string(name(c.dtype(0))) + " is not supported");
           expect_equal(c, c.shape(0)[1], c.shape(1)[1], "the heads of cache and input");
-          expect_equal(c, c.shape(0)[3], c.shape(1)[2], "the head sizes of cache and input");
+          expect_equal(c, c.shape(0)[c.node().integer("transposed") ? 2 : 3], c.shape(1)[2], "the head sizes of cache and input");
           expect_equal(c, c.shape(1)[0], c.shape(2)[0], "the tokens of input and slots");
           c.set_output(0, c.type(0));
         },
     .reference =
         [](const Call& c) {
           const auto &cache = c.out(0), &x = c.in(1), &slots = c.in(2);
-          const std::int64_t heads = x.dims[1], dim = x.dims[2], block = cache.dims[2], size = block_bytes(cache.dtype);
+          const bool transposed = c.node->integer("transposed") != 0;
+          const std::int64_t heads = x.dims[1], dim = x.dims[2], block = cache.dims[transposed ? 3 : 2], size = block_bytes(cache.dtype);
           for (std::int64_t t = 0; t < x.dims[0]; ++t) {
             const std::int64_t slot = slots.as<std::int32_t>()[t];
             if (slot < 0) continue;
             for (std::int64_t h = 0; h < heads; ++h)
-              for (std::int64_t i = 0; i < dim; ++i)
-                store_float(cache.data + (((slot / block * heads + h) * block + slot % block) * dim + i) * size, cache.dtype,
-                            x.as<float>()[(t * heads + h) * dim + i]);
+              for (std::int64_t i = 0; i < dim; ++i) {
+                const std::int64_t head = slot / block * heads + h, token = slot % block;
+                const std::int64_t place = transposed ? (head * dim + i) * block + token : (head * block + token) * dim + i;
+                store_float(cache.data + place * size, cache.dtype, x.as<float>()[(t * heads + h) * dim + i]);
+              }
           }
         },
     .traits = Trait::writes_state | Trait::pure,
@@ -273,8 +278,8 @@ const Op kv_write{
 
 /// Causal attention over a paged cache, heads grouped over fewer key-value heads:
 ///   y[t, h] = softmax_j(scale * q[t, h] · k[j]) · v[j], j = 0 … positions[t] of the token's sequence.
-/// Shapes: q, y [tokens, heads, head_dim] f32; keys, values state [blocks, kv_heads, block_tokens, head_dim] f32, f16 or bf16, heads a multiple
-/// of kv_heads; block_table [sequences, max_blocks] i32 (block of tokens n*block_tokens … of a sequence); sequence [tokens] i32: row of the
+/// Shapes: q, y [tokens, heads, head_dim] f32; keys state [blocks, kv_heads, head_dim, block_tokens] and values state [blocks, kv_heads,
+/// block_tokens, head_dim], f32, f16 or bf16, heads a multiple of kv_heads; block_table [sequences, max_blocks] i32 (block of tokens n*block_tokens … of a sequence); sequence [tokens] i32: row of the
 /// block table; positions [tokens] i32. Source: FlashAttention, Dao 2022; PagedAttention, Kwon et al. 2023.
 const Op paged_attention{
     .name = "paged_attention",
@@ -291,11 +296,12 @@ const Op paged_attention{
           expect_rank(c, 5, 1);
           expect_dtype(c, 0, DType::f32);
           for (const std::size_t i : {3, 4, 5}) expect_dtype(c, i, DType::i32);
-          if (c.type(1).dtype != c.type(2).dtype || c.shape(1) != c.shape(2)) c.fail("keys and values differ in type: " + to_string(c.type(1)) + " and " + to_string(c.type(2)));
+          const Shape &k = c.shape(1), &v = c.shape(2);
+          if (c.dtype(1) != c.dtype(2) || !(k[0] == v[0] && k[1] == v[1] && k[2] == v[3] && k[3] == v[2])) c.fail("keys and values differ in type: " + to_string(c.type(1)) + " and " + to_string(c.type(2)));
           const auto heads = c.shape(0)[1].constant(), kv_heads = c.shape(1)[1].constant();
           if (!heads || !kv_heads || *kv_heads < 1 || *heads % *kv_heads != 0)
             c.fail(c.shape(0)[1].to_string() + " heads cannot share " + c.shape(1)[1].to_string() + " key-value heads");
-          expect_equal(c, c.shape(0)[2], c.shape(1)[3], "the head sizes of queries and keys");
+          expect_equal(c, c.shape(0)[2], c.shape(1)[2], "the head sizes of queries and keys");
           expect_equal(c, c.shape(0)[0], c.shape(4)[0], "the tokens of queries and sequences");
           expect_equal(c, c.shape(0)[0], c.shape(5)[0], "the tokens of queries and positions");
           c.set_output(0, c.type(0));
@@ -303,7 +309,7 @@ const Op paged_attention{
     .reference =
         [](const Call& c) {
           const auto &q = c.in(0), &keys = c.in(1), &values = c.in(2), &table = c.in(3), &y = c.out(0);
-          const std::int64_t heads = q.dims[1], dim = q.dims[2], kv_heads = keys.dims[1], block = keys.dims[2], size = block_bytes(keys.dtype);
+          const std::int64_t heads = q.dims[1], dim = q.dims[2], kv_heads = keys.dims[1], block = keys.dims[3], size = block_bytes(keys.dtype);
           const double scale = c.node->number("scale");
           for (std::int64_t t = 0; t < q.dims[0]; ++t) {
             const std::int32_t* blocks = table.as<std::int32_t>() + c.in(4).as<std::int32_t>()[t] * table.dims[1];
@@ -311,12 +317,16 @@ const Op paged_attention{
             for (std::int64_t h = 0; h < heads; ++h) {
               const float* query = q.as<float>() + (t * heads + h) * dim;
               float* out = y.as<float>() + (t * heads + h) * dim;
-              const auto row = [&](const TensorView& cache, std::int64_t j) {
-                return cache.data + ((blocks[j / block] * kv_heads + h / (heads / kv_heads)) * block + j % block) * dim * size;
+              const auto head = [&](std::int64_t j) { return blocks[j / block] * kv_heads + h / (heads / kv_heads); };
+              const auto key = [&](std::int64_t j, std::int64_t i) {
+                return double(load_float(keys.data + ((head(j) * dim + i) * block + j % block) * size, keys.dtype));
+              };
+              const auto value = [&](std::int64_t j, std::int64_t i) {
+                return double(load_float(values.data + ((head(j) * block + j % block) * dim + i) * size, values.dtype));
               };
               const auto score = [&](std::int64_t j) {
                 double sum = 0;
-                for (std::int64_t i = 0; i < dim; ++i) sum += double(query[i]) * load_float(row(keys, j) + i * size, keys.dtype);
+                for (std::int64_t i = 0; i < dim; ++i) sum += query[i] * key(j, i);
                 return scale * sum;
               };
               double highest = -HUGE_VAL, total = 0;
@@ -324,7 +334,7 @@ const Op paged_attention{
               for (std::int64_t j = 0; j <= last; ++j) total += std::exp(score(j) - highest);
               for (std::int64_t i = 0; i < dim; ++i) {
                 double sum = 0;
-                for (std::int64_t j = 0; j <= last; ++j) sum += std::exp(score(j) - highest) / total * load_float(row(values, j) + i * size, values.dtype);
+                for (std::int64_t j = 0; j <= last; ++j) sum += std::exp(score(j) - highest) / total * value(j, i);
                 out[i] = float(sum);
               }
             }
