@@ -5,25 +5,9 @@
 namespace quern::tokenizers::detail {
 namespace {
 
-// Patterns of tokenizer.json files, as their authors wrote them.
-constexpr std::string_view kGpt4o =
-    R"([^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]*[\p{Ll}\p{Lm}\p{Lo}\p{M}]+(?i:'s|'t|'re|'ve|'m|'ll|'d)?)"
-    R"(|[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]+[\p{Ll}\p{Lm}\p{Lo}\p{M}]*(?i:'s|'t|'re|'ve|'m|'ll|'d)?)"
-    R"(|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n/]*|\s*[\r\n]+|\s+(?!\S)|\s+)";
-constexpr std::string_view kYoutu =
-    R"([^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]*[\p{Ll}\p{Lm}\p{Lo}\p{M}]+(?i:'s|'t|'re|'ve|'m|'ll|'d)?)"
-    R"(|[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]+[\p{Ll}\p{Lm}\p{Lo}\p{M}]*(?i:'s|'t|'re|'ve|'m|'ll|'d)?)"
-    R"(|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n/]*|\s*[\r\n]+|\s+(?!\S)|\s+)";
-constexpr std::string_view kTekken = R"([^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]*[\p{Ll}\p{Lm}\p{Lo}\p{M}]+)"
-                                     R"(|[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]+[\p{Ll}\p{Lm}\p{Lo}\p{M}]*)"
-                                     R"(|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n/]*|\s*[\r\n]+|\s+(?!\S)|\s+)";
-constexpr std::string_view kDeepseekWords = R"([!"#$%&'()*+,\-./:;<=>?@\[\\\]^_`{|}~][A-Za-z]+|[^\r\n\p{L}\p{P}\p{S}]?[\p{L}\p{M}]+)"
-                                            R"(| ?[\p{P}\p{S}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+)";
+// Patterns of tokenizer.json files that are lists of characters.
 constexpr std::string_view kCjkAndKana = R"([\x{4e00}-\x{9fa5}\x{3040}-\x{309f}\x{30a0}-\x{30ff}]+)";
 constexpr std::string_view kCjkAndHangul = R"([\x{4e00}-\x{9fa5}\x{800}-\x{4e00}\x{ac00}-\x{d7ff}]+)";
-constexpr std::string_view kJais2 =
-    R"((?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+)"
-    R"(|\s{512}(?!\S)|\s{256}(?!\S)|\s{128}(?!\S)|\s{64}(?!\S)|\s{32}(?!\S)|\s{16}(?!\S)|\s{8}(?!\S)|\s{4}(?!\S)|\s{1,2}(?!\S)|\s{1})";
 constexpr std::string_view kNoSentenceMarks = R"( ?[^(\s|.,!?…。，、।۔،)]+)";
 
 std::vector<PreTokenizerRow> make_rows() {
@@ -47,21 +31,19 @@ std::vector<PreTokenizerRow> make_rows() {
       {{"seed-coder"}, {scan_qwen2_bare_punctuation}},
       {{"laguna"}, {scan_lines, scan_qwen2}},
       {{"minicpm5"}, {scan_digits_by_three, scan_llama3_long_numbers}, kIgnoreMerges},
-      {{"default"}, {R"([\p{P}$+<=>^~|]+)", scan_gpt2, scan_numbers, "[0-9][0-9][0-9]"}},
-      {{"falcon"}, {R"([\p{P}$+<=>^~|`]+)", scan_gpt2, "[0-9][0-9][0-9]"}},
-      {{"gpt-4o", "llama4", "kanana2", "talkie", "minimax-m2"}, {kGpt4o}},
-      {{"granite-embed-multi-97m"}, {kGpt4o}, kIgnoreMerges},
-      {{"tiny_aya", "cohere2moe"}, {scan_digits_by_three_from_right, kGpt4o}},
-      {{"tekken"}, {kTekken}, kIgnoreMerges, kAddBos},
+      {{"default"}, {scan_punctuation, scan_gpt2, scan_numbers, "[0-9][0-9][0-9]"}},
+      {{"falcon"}, {scan_punctuation_and_backquote, scan_gpt2, "[0-9][0-9][0-9]"}},
+      {{"gpt-4o", "llama4", "kanana2", "talkie", "minimax-m2"}, {scan_gpt4o}},
+      {{"granite-embed-multi-97m"}, {scan_gpt4o}, kIgnoreMerges},
+      {{"tekken"}, {scan_tekken}, kIgnoreMerges, kAddBos},
       {{"youtu"},
-       {R"([가-힣ㄱ-ㆎ]+|[！…“”‘’—：；，、-〿︰-﹏]+|[ㄅ-ㄯ]+|[一-龥぀-ゟ゠-ヿ]+)", kYoutu},
+       {R"([가-힣ㄱ-ㆎ]+|[！…“”‘’—：；，、-〿︰-﹏]+|[ㄅ-ㄯ]+|[一-龥぀-ゟ゠-ヿ]+)", scan_youtu},
        kIgnoreMerges},
-      {{"deepseek-coder"}, {"[\r\n]", R"(\s?\p{L}+)", R"(\s?\p{P}+)", kCjkAndHangul, scan_single_digits}},
-      {{"deepseek-v3", "hunyuan-dense", "joyai-llm", "hy_v4"}, {scan_digits_by_three, kCjkAndKana, kDeepseekWords}},
-      {{"jais-2"}, {kJais2}},
+      {{"deepseek-coder"}, {"[\r\n]", scan_spaced_letters, scan_spaced_punctuation, kCjkAndHangul, scan_single_digits}},
+      {{"deepseek-v3", "hunyuan-dense", "joyai-llm", "hy_v4"}, {scan_digits_by_three, kCjkAndKana, scan_deepseek_v3}},
+      {{"jais-2"}, {scan_jais2}},
       {{"poro-chat", "bloom", "gpt3-finnish"}, {kNoSentenceMarks}},
       {{"viking"}, {kNoSentenceMarks, scan_single_digits}},
-      {{"superbpe"}, {scan_numbers, scan_digits_by_three_from_right}},
   };
 }
 

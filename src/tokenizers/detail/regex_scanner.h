@@ -8,7 +8,8 @@
 namespace quern::tokenizers::detail {
 
 /// A pattern run by PCRE2, for those without a scanner of their own. Matches and the gaps between them become pieces.
-/// PCRE2's own Unicode tables decide \p{…}; \s is given to it as Unicode's White_Space, which it would not use by itself.
+/// \s means Unicode's White_Space, as elsewhere here. A pattern with \p{…} would depend on the Unicode version of the system's PCRE2: our
+/// own rows have none.
 class RegexScanner {
  public:
   /// Errors: internal when the pattern does not compile (patterns are ours).

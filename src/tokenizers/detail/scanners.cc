@@ -81,6 +81,18 @@ const char* white_run(const Cursor& cursor, const char* p, const char* run_end) 
   return last > p ? last : run_end;
 }
 
+// \s*[\r\n]+|\s+(?!\S)|\s+ at p, which is white.
+const char* white_run_by_lines(const Cursor& cursor, const char* p) {
+  const char* last_line_end = nullptr;
+  const char* run_end = p;
+  for (; run_end < cursor.end() && (cursor.flags(run_end) & kSpace); run_end += character_length(*run_end)) {
+    if (*run_end == '\r' || *run_end == '\n') last_line_end = run_end;
+  }
+  return last_line_end ? last_line_end + 1 : white_run(cursor, p, run_end);
+}
+
+bool is_line_end(char c) { return c == '\r' || c == '\n'; }
+
 template <bool kSingleDigits>
 void scan_gpt2_like(std::string_view text, const Ends& in, Ends& out) {
   scan_pieces(text, in, out, [](const Cursor& cursor, const char* p) {
@@ -108,13 +120,34 @@ struct WordRules {
   bool contractions = true;
   bool marks_in_words = false;
   bool line_ends_after_punctuation = true;
+  bool white_by_powers = false;
 };
+
+// \s*[\r\n]+|\s{512}(?!\S)|\s{256}(?!\S)|… |\s{4}(?!\S)|\s{1,2}(?!\S)|\s at p, which is white. `no_line_end` remembers how far the run is
+// known to hold no line end, so that a long run is not looked through again for each of its parts.
+const char* white_run_by_powers(const Cursor& cursor, const char* p, const char*& no_line_end) {
+  if (p >= no_line_end) {
+    const char* by_lines = white_run_by_lines(cursor, p);
+    if (is_line_end(by_lines[-1])) return by_lines;
+    no_line_end = by_lines;
+  }
+  std::size_t count = 0;
+  const char* ends[514];  // where the first, second … character ends
+  const char* q = p;
+  for (; count < 513 && q < cursor.end() && (cursor.flags(q) & kSpace); ++count) ends[count] = q += character_length(*q);
+  const bool to_end = q == cursor.end();
+  const std::size_t free = to_end ? count : count - 1;  // white characters with none but white after them
+  std::size_t take = 512;
+  while (take > free && take > 1) take /= 2;
+  return ends[take - 1];
+}
 
 template <WordRules kRules>
 void scan_llama3_like(std::string_view text, const Ends& in, Ends& out) {
   constexpr std::uint8_t kWord = kRules.marks_in_words ? kLetter | kMark : kLetter;
   constexpr std::uint8_t kNotPunctuation = kNotOther | kWord;
-  scan_pieces(text, in, out, [](const Cursor& cursor, const char* p) {
+  [[maybe_unused]] const char* no_line_end = text.data();
+  scan_pieces(text, in, out, [&](const Cursor& cursor, const char* p) {
     const char* end = cursor.end();
     const char c = *p;
     if (kRules.contractions && c == '\'') {
@@ -127,19 +160,117 @@ void scan_llama3_like(std::string_view text, const Ends& in, Ends& out) {
       for (int n = 1; n < kRules.max_digits && next < end && (cursor.flags(next) & kNumber); ++n) next += character_length(*next);
       return next;
     }
-    if (c != '\r' && c != '\n' && next < end && (cursor.flags(next) & kWord)) return cursor.run(next, kWord);
+    if (!is_line_end(c) && next < end && (cursor.flags(next) & kWord)) return cursor.run(next, kWord);
     const char* word = c == ' ' && next < end ? next : p;
     if (!(cursor.flags(word) & kNotPunctuation)) {
       word = cursor.run_without(word, kNotPunctuation);
-      while (kRules.line_ends_after_punctuation && word < end && (*word == '\r' || *word == '\n')) ++word;
+      while (kRules.line_ends_after_punctuation && word < end && is_line_end(*word)) ++word;
       return word;
     }
-    const char* last_line_end = nullptr;
-    const char* run_end = p;
-    for (; run_end < end && (cursor.flags(run_end) & kSpace); run_end += character_length(*run_end)) {
-      if (*run_end == '\r' || *run_end == '\n') last_line_end = run_end;
+    if constexpr (kRules.white_by_powers) return white_run_by_powers(cursor, p, no_line_end);
+    return white_run_by_lines(cursor, p);
+  });
+}
+
+struct CaseRules {
+  int max_digits;
+  bool contractions;
+};
+
+template <CaseRules kRules>
+void scan_gpt4o_like(std::string_view text, const Ends& in, Ends& out) {
+  // A letter that is neither upper nor lower, or a mark, may stand on both sides of the change of case.
+  constexpr auto upper_side = [](std::uint8_t f) { return (f & kMark) || ((f & kLetter) && !(f & kLower)); };
+  constexpr auto lower_side = [](std::uint8_t f) { return (f & kMark) || ((f & kLetter) && !(f & kUpper)); };
+  // upper* lower+ from p, or null.
+  constexpr auto with_lower = [upper_side, lower_side](const Cursor& cursor, const char* p) -> const char* {
+    const char* after_last_lower = nullptr;
+    bool lower_only = false;
+    for (; p < cursor.end(); p += character_length(*p)) {
+      const std::uint8_t f = cursor.flags(p);
+      if (!lower_only && !upper_side(f)) lower_only = true;
+      if (lower_only && !lower_side(f)) break;
+      if (lower_side(f)) after_last_lower = p + character_length(*p);
     }
-    return last_line_end ? last_line_end + 1 : white_run(cursor, p, run_end);
+    return after_last_lower;
+  };
+  constexpr auto uppers = [upper_side](const Cursor& cursor, const char* p) {
+    while (p < cursor.end() && upper_side(cursor.flags(p))) p += character_length(*p);
+    return p;
+  };
+  scan_pieces(text, in, out, [=](const Cursor& cursor, const char* p) {
+    const char* end = cursor.end();
+    const char c = *p;
+    const std::uint8_t flags = cursor.flags(p);
+    const char* next = p + character_length(c);
+    if (flags & kNumber) {
+      for (int n = 1; n < kRules.max_digits && next < end && (cursor.flags(next) & kNumber); ++n) next += character_length(*next);
+      return next;
+    }
+    const bool may_lead = !(flags & kLetter) && !is_line_end(c) && next < end;
+    const bool in_word = flags & (kLetter | kMark);
+    if (in_word || (may_lead && (cursor.flags(next) & (kLetter | kMark)))) {
+      const char* word = may_lead ? with_lower(cursor, next) : nullptr;
+      if (!word && in_word) word = with_lower(cursor, p);
+      if (!word) word = uppers(cursor, may_lead && uppers(cursor, next) > next ? next : p);
+      if (kRules.contractions && word < end && *word == '\'') word += contraction<true>(word, end);
+      return word;
+    }
+    const char* mark = c == ' ' && next < end ? next : p;
+    if (!(cursor.flags(mark) & kNotOther)) {
+      mark = cursor.run_without(mark, kNotOther);
+      while (mark < end && (is_line_end(*mark) || *mark == '/')) ++mark;
+      return mark;
+    }
+    return white_run_by_lines(cursor, p);
+  });
+}
+
+// The match of DeepSeek V3's pattern at p, or null.
+const char* deepseek_v3_match(const Cursor& cursor, const char* p) {
+  constexpr std::uint8_t kWord = kLetter | kMark, kSigns = kPunctuation | kSymbol;
+  const char* end = cursor.end();
+  const char c = *p;
+  const std::uint8_t flags = cursor.flags(p);
+  const char* next = p + character_length(c);
+  const auto is_latin = [](char l) { return (l >= 'A' && l <= 'Z') || (l >= 'a' && l <= 'z'); };
+  if ((flags & kSigns) && static_cast<unsigned char>(c) < 0x80 && next < end && is_latin(*next)) {
+    while (next < end && is_latin(*next)) ++next;
+    return next;
+  }
+  if (flags & kWord) return cursor.run(next, kWord);
+  if (!(flags & kSigns) && !is_line_end(c) && next < end && (cursor.flags(next) & kWord)) return cursor.run(next, kWord);
+  const char* sign = c == ' ' && next < end ? next : p;
+  if (cursor.flags(sign) & kSigns) {
+    sign = cursor.run(sign, kSigns);
+    while (sign < end && is_line_end(*sign)) ++sign;
+    return sign;
+  }
+  return flags & kSpace ? white_run_by_lines(cursor, p) : nullptr;
+}
+
+// \s?[class]+ and what stands between.
+template <std::uint8_t kClass>
+void scan_spaced(std::string_view text, const Ends& in, Ends& out) {
+  scan_pieces(text, in, out, [](const Cursor& cursor, const char* p) {
+    const auto match = [&cursor](const char* q) -> const char* {
+      if ((cursor.flags(q) & kSpace) && q + character_length(*q) < cursor.end()) q += character_length(*q);
+      return cursor.flags(q) & kClass ? cursor.run(q, kClass) : nullptr;
+    };
+    if (const char* end = match(p)) return end;
+    while (p < cursor.end() && !match(p)) p += character_length(*p);
+    return p;
+  });
+}
+
+template <bool kBackquote>
+void scan_punctuation_like(std::string_view text, const Ends& in, Ends& out) {
+  constexpr std::string_view kMore = kBackquote ? "$+<=>^~|`" : "$+<=>^~|";
+  scan_pieces(text, in, out, [kMore](const Cursor& cursor, const char* p) {
+    const auto belongs = [&](const char* q) { return (cursor.flags(q) & kPunctuation) || kMore.find(*q) != std::string_view::npos; };
+    const bool inside = belongs(p);
+    while (p < cursor.end() && belongs(p) == inside) p += character_length(*p);
+    return p;
   });
 }
 
@@ -159,9 +290,27 @@ void scan_qwen2_no_contractions(std::string_view text, const Ends& in, Ends& out
 void scan_qwen2_bare_punctuation(std::string_view text, const Ends& in, Ends& out) {
   scan_llama3_like<WordRules{.max_digits = 1, .line_ends_after_punctuation = false}>(text, in, out);
 }
+void scan_jais2(std::string_view text, const Ends& in, Ends& out) { scan_llama3_like<WordRules{.white_by_powers = true}>(text, in, out); }
 void scan_llama3_long_numbers(std::string_view text, const Ends& in, Ends& out) {
   scan_llama3_like<WordRules{.max_digits = INT32_MAX}>(text, in, out);
 }
+
+void scan_gpt4o(std::string_view text, const Ends& in, Ends& out) { scan_gpt4o_like<CaseRules{3, true}>(text, in, out); }
+void scan_youtu(std::string_view text, const Ends& in, Ends& out) { scan_gpt4o_like<CaseRules{1, true}>(text, in, out); }
+void scan_tekken(std::string_view text, const Ends& in, Ends& out) { scan_gpt4o_like<CaseRules{1, false}>(text, in, out); }
+
+void scan_deepseek_v3(std::string_view text, const Ends& in, Ends& out) {
+  scan_pieces(text, in, out, [](const Cursor& cursor, const char* p) {
+    if (const char* end = deepseek_v3_match(cursor, p)) return end;
+    while (p < cursor.end() && !deepseek_v3_match(cursor, p)) p += character_length(*p);
+    return p;
+  });
+}
+
+void scan_spaced_letters(std::string_view text, const Ends& in, Ends& out) { scan_spaced<kLetter>(text, in, out); }
+void scan_spaced_punctuation(std::string_view text, const Ends& in, Ends& out) { scan_spaced<kPunctuation>(text, in, out); }
+void scan_punctuation(std::string_view text, const Ends& in, Ends& out) { scan_punctuation_like<false>(text, in, out); }
+void scan_punctuation_and_backquote(std::string_view text, const Ends& in, Ends& out) { scan_punctuation_like<true>(text, in, out); }
 
 void scan_single_digits(std::string_view text, const Ends& in, Ends& out) {
   scan_pieces(text, in, out, [](const Cursor& cursor, const char* p) {
@@ -180,18 +329,6 @@ void scan_digits_by_three(std::string_view text, const Ends& in, Ends& out) {
 void scan_numbers(std::string_view text, const Ends& in, Ends& out) {
   scan_pieces(text, in, out, [](const Cursor& cursor, const char* p) {
     return cursor.flags(p) & kNumber ? cursor.run(p, kNumber) : cursor.run_without(p, kNumber);
-  });
-}
-
-void scan_digits_by_three_from_right(std::string_view text, const Ends& in, Ends& out) {
-  std::size_t left = 0;  // digits still to come in this run; 0 outside of one
-  scan_pieces(text, in, out, [&left](const Cursor& cursor, const char* p) {
-    if (!(cursor.flags(p) & kNumber)) return cursor.run_without(p, kNumber);
-    if (left == 0) {
-      for (const char* q = p; q < cursor.end() && (cursor.flags(q) & kNumber); q += character_length(*q)) ++left;
-    }
-    for (std::size_t n = left % 3 ? left % 3 : 3; n > 0; --n, --left) p += character_length(*p);
-    return p;
   });
 }
 

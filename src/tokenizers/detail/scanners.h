@@ -29,11 +29,30 @@ void scan_qwen2_bare_punctuation(std::string_view text, const Ends& in, Ends& ou
 /// Llama 3 with \p{N}+
 void scan_llama3_long_numbers(std::string_view text, const Ends& in, Ends& out);
 
-/// Isolate \p{N}, \p{N}{1,3} (from the left), \p{N}+, and \p{N}+ in groups of three counted from the right.
+/// Llama 3 where a white run is cut into 512, 256, … 4, 2 or 1 characters.
+void scan_jais2(std::string_view text, const Ends& in, Ends& out);
+
+/// GPT-4o: words of [\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]*[\p{Ll}\p{Lm}\p{Lo}\p{M}]+ or the first + and the second *, after one optional
+/// [^\r\n\p{L}\p{N}] and before an optional contraction; \p{N}{1,3}; punctuation takes [\r\n/]* with it; white space as Llama 3.
+void scan_gpt4o(std::string_view text, const Ends& in, Ends& out);
+/// GPT-4o with digits one by one (Youtu), and that without contractions (Tekken).
+void scan_youtu(std::string_view text, const Ends& in, Ends& out);
+void scan_tekken(std::string_view text, const Ends& in, Ends& out);
+
+/// DeepSeek V3: ASCII punctuation with [A-Za-z]+ | [^\r\n\p{L}\p{P}\p{S}]?[\p{L}\p{M}]+ | ?[\p{P}\p{S}]+[\r\n]* | white space as Llama 3;
+/// what none of them matches stays together.
+void scan_deepseek_v3(std::string_view text, const Ends& in, Ends& out);
+/// \s?\p{L}+ and \s?\p{P}+ (DeepSeek Coder).
+void scan_spaced_letters(std::string_view text, const Ends& in, Ends& out);
+void scan_spaced_punctuation(std::string_view text, const Ends& in, Ends& out);
+/// [\p{P}$+<=>^~|]+, and with the backquote too (Falcon).
+void scan_punctuation(std::string_view text, const Ends& in, Ends& out);
+void scan_punctuation_and_backquote(std::string_view text, const Ends& in, Ends& out);
+
+/// Isolate \p{N}, \p{N}{1,3} and \p{N}+.
 void scan_single_digits(std::string_view text, const Ends& in, Ends& out);
 void scan_digits_by_three(std::string_view text, const Ends& in, Ends& out);
 void scan_numbers(std::string_view text, const Ends& in, Ends& out);
-void scan_digits_by_three_from_right(std::string_view text, const Ends& in, Ends& out);
 /// Runs of line feeds and runs of everything else.
 void scan_lines(std::string_view text, const Ends& in, Ends& out);
 
