@@ -1,0 +1,242 @@
+// Causal attention over a paged cache (op paged_attention), for one row (decode) and for many (prefill) with the same bits.
+//
+// A unit is up to kRows consecutive rows of the batch and one head. Keys are walked in chunks of kChunk, at absolute positions, with an online
+// softmax: the running maximum, sum and output of a row change once a chunk, in order, and depend on that row alone. Inside a chunk every score
+// is one chain of FMAs over the head's elements and every output element one chain over the chunk's keys; rows share the loads of keys and
+// values, never a sum. Rows that end in different chunks are computed apart, so no row ever sees a chunk that it does not need.
+// Source: FlashAttention-2, Dao 2023 (online softmax); PagedAttention, Kwon et al. 2023.
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+#include "backends/cpu/function_kernel.h"
+
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "backends/cpu/kernels/attention.cc"
+#include <hwy/foreach_target.h>  // IWYU pragma: keep
+#include <hwy/highway.h>
+#include <hwy/contrib/math/math-inl.h>
+
+#ifndef QUERN_ATTENTION_ONCE
+#define QUERN_ATTENTION_ONCE
+namespace quern::cpu {
+constexpr std::int64_t kRows = 8;    // rows that share a load of keys: 8 chains hide the latency of an FMA (4 cycles, 2 pipes)
+constexpr std::int64_t kChunk = 64;  // keys between two updates of the softmax: 64 x 64 keys in f16 are 8 KiB, a quarter of the L1 cache
+
+/// The part of a batch that one call works on: rows of one sequence whose last keys lie in the same chunk, and one head.
+struct AttentionTile {
+  const float* q;              // row r at q + r * row_stride: [head_dim]
+  float* y;                    // as q
+  std::int64_t row_stride;
+  std::int64_t rows;           // 1 … kRows
+  std::int64_t dim;            // head_dim
+  const std::int32_t* positions;  // [rows], the last key of each row
+  const std::int32_t* blocks;  // the sequence's row of the block table
+  const void* keys;            // this kv head of block 0: [head_dim, block]
+  const void* values;          // this kv head of block 0: [block, head_dim]
+  std::int64_t block;          // tokens a block, divides kChunk
+  std::int64_t block_stride;   // elements from one block of the cache to the next
+  float scale;
+  float* scratch;              // see scratch_floats
+};
+
+/// q scaled [kRows, dim], scores [kRows, kChunk], output [kRows, dim].
+constexpr std::int64_t scratch_floats(std::int64_t dim) { return 2 * kRows * dim + kRows * kChunk; }
+}  // namespace quern::cpu
+#endif
+
+HWY_BEFORE_NAMESPACE();
+namespace quern::cpu::HWY_NAMESPACE {
+namespace hn = hwy::HWY_NAMESPACE;
+
+// Vectors of at most 16 floats: a block of the cache holds a multiple of that.
+using Floats = hn::CappedTag<float, 16>;
+
+HWY_INLINE hn::Vec<Floats> LoadElements(Floats d, const float* p) { return hn::LoadU(d, p); }
+HWY_INLINE hn::Vec<Floats> LoadElements(Floats d, const hwy::float16_t* p) { return hn::PromoteTo(d, hn::LoadU(hn::Rebind<hwy::float16_t, Floats>(), p)); }
+HWY_INLINE hn::Vec<Floats> LoadElements(Floats d, const hwy::bfloat16_t* p) { return hn::PromoteTo(d, hn::LoadU(hn::Rebind<hwy::bfloat16_t, Floats>(), p)); }
+
+/// scores[r, k] = sum_i q[r, i] * keys[i, k] for one block of keys.
+template <int R, class T>
+HWY_INLINE void ScoreBlock(const AttentionTile& t, const T* keys, const float* q, float* scores) {
+  const Floats d;
+  const std::int64_t lanes = static_cast<std::int64_t>(hn::Lanes(d));
+  for (std::int64_t k = 0; k < t.block; k += lanes) {
+    hn::Vec<Floats> sum[R];
+    for (int r = 0; r < R; ++r) sum[r] = hn::Zero(d);
+    for (std::int64_t i = 0; i < t.dim; ++i) {
+      const auto key = LoadElements(d, keys + i * t.block + k);
+      for (int r = 0; r < R; ++r) sum[r] = hn::MulAdd(hn::Set(d, q[r * t.dim + i]), key, sum[r]);
+    }
+    for (int r = 0; r < R; ++r) hn::StoreU(sum[r], d, scores + r * kChunk + k);
+  }
+}
+
+/// out[r, :] += sum_j weights[r, j] * values[j, :] for the keys [0, count) of a chunk.
+template <int R, class T>
+HWY_INLINE void AddValues(const AttentionTile& t, std::int64_t first, std::int64_t count, const float* weights, float* out) {
+  const Floats d;
+  const std::int64_t lanes = static_cast<std::int64_t>(hn::Lanes(d));
+  for (std::int64_t i = 0; i < t.dim; i += lanes) {
+    hn::Vec<Floats> sum[R];
+    for (int r = 0; r < R; ++r) sum[r] = hn::LoadU(d, out + r * t.dim + i);
+    for (std::int64_t j = 0; j < count;) {
+      const T* values = static_cast<const T*>(t.values) + t.blocks[(first + j) / t.block] * t.block_stride + i;
+      const std::int64_t end = std::min(count, j + t.block);
+      for (; j < end; ++j, values += t.dim) {
+        const auto value = LoadElements(d, values);
+        for (int r = 0; r < R; ++r) sum[r] = hn::MulAdd(hn::Set(d, weights[r * kChunk + j]), value, sum[r]);
+      }
+    }
+    for (int r = 0; r < R; ++r) hn::StoreU(sum[r], d, out + r * t.dim + i);
+  }
+}
+
+/// Turns a row's scores of one chunk into weights exp(score - maximum), updating the row's maximum and sum; returns by how much what was summed
+/// before shrinks. Keys from `count` on get the weight 0.
+HWY_INLINE float SoftmaxChunk(float* scores, std::int64_t count, float& maximum, float& total) {
+  const Floats d;
+  const std::int64_t lanes = static_cast<std::int64_t>(hn::Lanes(d));
+  const auto lowest = hn::Set(d, -std::numeric_limits<float>::infinity());
+  auto high = lowest;
+  for (std::int64_t k = 0; k < count; k += lanes) {
+    const auto valid = hn::FirstN(d, static_cast<std::size_t>(std::min(lanes, count - k)));
+    const auto s = hn::IfThenElse(valid, hn::LoadU(d, scores + k), lowest);
+    hn::StoreU(s, d, scores + k);
+    high = hn::Max(high, s);
+  }
+  const float before = maximum;
+  maximum = std::max(before, hn::GetLane(hn::MaxOfLanes(d, high)));
+  const auto top = hn::Set(d, maximum);
+  auto sum = hn::Zero(d);
+  for (std::int64_t k = 0; k < kChunk; k += lanes) {
+    if (k >= count) {
+      hn::StoreU(hn::Zero(d), d, scores + k);
+      continue;
+    }
+    const auto s = hn::LoadU(d, scores + k);
+    const auto weight = hn::IfThenZeroElse(hn::Eq(s, lowest), hn::Exp(d, hn::Sub(s, top)));
+    hn::StoreU(weight, d, scores + k);
+    sum = hn::Add(sum, weight);
+  }
+  const float shrink = before == -std::numeric_limits<float>::infinity() ? 0.0f : hn::GetLane(hn::Exp(d, hn::Set(d, before - maximum)));
+  total = total * shrink + hn::GetLane(hn::SumOfLanes(d, sum));
+  return shrink;
+}
+
+template <int R, class T>
+void AttendRows(const AttentionTile& t) {
+  const Floats d;
+  const std::int64_t lanes = static_cast<std::int64_t>(hn::Lanes(d));
+  float* q = t.scratch;
+  float* out = q + kRows * t.dim;
+  float* scores = out + kRows * t.dim;
+  float maximum[R], total[R];
+  for (int r = 0; r < R; ++r) {
+    maximum[r] = -std::numeric_limits<float>::infinity();
+    total[r] = 0;
+    for (std::int64_t i = 0; i < t.dim; ++i) q[r * t.dim + i] = t.q[r * t.row_stride + i] * t.scale, out[r * t.dim + i] = 0;
+  }
+  const std::int64_t keys = *std::max_element(t.positions, t.positions + R) + 1;
+  for (std::int64_t first = 0; first < keys; first += kChunk) {
+    const std::int64_t count = std::min(kChunk, keys - first);
+    for (std::int64_t k = 0; k < count; k += t.block)
+      ScoreBlock<R>(t, static_cast<const T*>(t.keys) + t.blocks[(first + k) / t.block] * t.block_stride, q, scores + k);
+    for (int r = 0; r < R; ++r) {
+      const float shrink = SoftmaxChunk(scores + r * kChunk, std::min(count, t.positions[r] + 1 - first), maximum[r], total[r]);
+      if (first == 0) continue;
+      for (std::int64_t i = 0; i < t.dim; i += lanes) hn::StoreU(hn::Mul(hn::LoadU(d, out + r * t.dim + i), hn::Set(d, shrink)), d, out + r * t.dim + i);
+    }
+    AddValues<R, T>(t, first, count, scores, out);
+  }
+  for (int r = 0; r < R; ++r)
+    for (std::int64_t i = 0; i < t.dim; ++i) t.y[r * t.row_stride + i] = out[r * t.dim + i] / total[r];
+}
+
+template <class T>
+void AttendTile(const AttentionTile& t) {
+  AttentionTile part = t;
+  // Row counts for which there is code: the largest that fits, again and again.
+  for (std::int64_t left = t.rows; left > 0;) {
+    const std::int64_t rows = left >= 8 ? 8 : left >= 4 ? 4 : left >= 2 ? 2 : 1;
+    switch (rows) {
+      case 8: AttendRows<8, T>(part); break;
+      case 4: AttendRows<4, T>(part); break;
+      case 2: AttendRows<2, T>(part); break;
+      default: AttendRows<1, T>(part); break;
+    }
+    part.q += rows * t.row_stride;
+    part.y += rows * t.row_stride;
+    part.positions += rows;
+    left -= rows;
+  }
+}
+
+void AttendF32(const AttentionTile& t) { AttendTile<float>(t); }
+void AttendF16(const AttentionTile& t) { AttendTile<hwy::float16_t>(t); }
+void AttendBf16(const AttentionTile& t) { AttendTile<hwy::bfloat16_t>(t); }
+
+}  // namespace quern::cpu::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace quern::cpu {
+HWY_EXPORT(AttendF32);
+HWY_EXPORT(AttendF16);
+HWY_EXPORT(AttendBf16);
+
+namespace {
+
+std::int64_t tiles(const ir::Call& call) { return (call.in(0).dims[0] + kRows - 1) / kRows; }
+
+constexpr KernelFunctions kAttention{
+    "attention",
+    [](const ir::Call& call) {
+      // How long a row's keys are is not known yet; half of what the block table has room for is a guess that only sets the number of tasks.
+      const auto &q = call.in(0), &keys = call.in(1);
+      const double keys_a_row = 0.5 * double(call.in(3).dims[1] * keys.dims[3]), rows = double(std::min(q.dims[0], kRows));
+      return plan::Split{tiles(call) * q.dims[1], 100 + 0.05 * rows * keys_a_row * double(q.dims[2])};
+    },
+    [](const ir::Call& call, std::int64_t begin, std::int64_t end, std::byte* scratch) noexcept {
+      const auto &q = call.in(0), &keys = call.in(1), &table = call.in(3);
+      const std::int32_t* sequence = call.in(4).as<std::int32_t>();
+      const std::int32_t* positions = call.in(5).as<std::int32_t>();
+      const std::int64_t heads = q.dims[1], dim = q.dims[2], kv_heads = keys.dims[1], block = keys.dims[3];
+      const auto attend = keys.dtype == ir::DType::f32   ? HWY_DYNAMIC_DISPATCH(AttendF32)
+                          : keys.dtype == ir::DType::f16 ? HWY_DYNAMIC_DISPATCH(AttendF16)
+                                                         : HWY_DYNAMIC_DISPATCH(AttendBf16);
+      AttentionTile tile{};
+      tile.row_stride = heads * dim;
+      tile.dim = dim;
+      tile.block = block;
+      tile.block_stride = kv_heads * block * dim;
+      tile.scale = static_cast<float>(call.node->number("scale"));
+      tile.scratch = reinterpret_cast<float*>(scratch);
+      for (std::int64_t unit = begin; unit < end; ++unit) {
+        const std::int64_t head = unit % heads, first = unit / heads * kRows, last = std::min(first + kRows, q.dims[0]);
+        const std::int64_t offset = head / (heads / kv_heads) * block * dim * ir::block_bytes(keys.dtype);
+        tile.keys = keys.data + offset;
+        tile.values = call.in(2).data + offset;
+        for (std::int64_t t = first; t < last; t += tile.rows) {
+          tile.rows = 1;
+          while (t + tile.rows < last && sequence[t + tile.rows] == sequence[t] && positions[t + tile.rows] / kChunk == positions[t] / kChunk) ++tile.rows;
+          tile.q = q.as<float>() + (t * heads + head) * dim;
+          tile.y = call.out(0).as<float>() + (t * heads + head) * dim;
+          tile.positions = positions + t;
+          tile.blocks = table.as<std::int32_t>() + sequence[t] * table.dims[1];
+          attend(tile);
+        }
+      }
+    },
+    [](const ir::Call& call) { return scratch_floats(call.in(0).dims[2]) * std::int64_t{sizeof(float)}; }};
+
+}  // namespace
+
+/// Heads of a multiple of 16 elements and blocks that divide a chunk; anything else is the reference's.
+std::unique_ptr<plan::Kernel> lower_attention(const ir::Node& node) {
+  const auto dim = node.inputs[0]->type.shape[2].constant(), block = node.inputs[1]->type.shape[3].constant();
+  return dim && block && *dim % 16 == 0 && *block % 16 == 0 && kChunk % *block == 0 ? make_kernel(kAttention) : nullptr;
+}
+
+}  // namespace quern::cpu
+#endif  // HWY_ONCE

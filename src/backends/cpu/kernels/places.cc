@@ -1,0 +1,105 @@
+// Kernels that move rows to or from a place that an index names: embedding, take_rows, kv_write; and rope, which turns rows in place.
+#include <algorithm>
+#include <cstring>
+
+#include "backends/cpu/function_kernel.h"
+#include "base/float16.h"
+#include "dtypes/dequantize.h"
+
+namespace quern::cpu {
+namespace {
+
+using ir::DType;
+
+std::int64_t row_bytes(const ir::TensorView& t) { return t.columns() / ir::block_elements(t.dtype) * ir::block_bytes(t.dtype); }
+
+constexpr KernelFunctions kEmbedding{
+    "embedding", [](const ir::Call& call) { return plan::Split{call.out(0).rows(), 1.0 * double(call.out(0).columns())}; },
+    [](const ir::Call& call, std::int64_t begin, std::int64_t end, std::byte*) noexcept {
+      const std::int64_t width = call.out(0).columns(), bytes = row_bytes(call.in(0)), rows = call.in(0).dims[0];
+      for (std::int64_t t = begin; t < end; ++t) {
+        const std::int64_t id = call.in(1).as<std::int32_t>()[t];
+        if (id < 0 || id >= rows) return call.fail("an id is outside the table");
+        dtypes::dequantize(call.in(0).dtype, call.in(0).data + id * bytes, call.out(0).as<float>() + t * width, width);
+      }
+    }};
+
+constexpr KernelFunctions kTakeRows{
+    "take_rows", [](const ir::Call& call) { return plan::Split{call.out(0).rows(), 20 + 0.1 * double(row_bytes(call.out(0)))}; },
+    [](const ir::Call& call, std::int64_t begin, std::int64_t end, std::byte*) noexcept {
+      const std::int64_t bytes = row_bytes(call.out(0)), rows = call.in(0).dims[0];
+      for (std::int64_t r = begin; r < end; ++r) {
+        const std::int64_t from = call.in(1).as<std::int32_t>()[r];
+        if (from < 0 || from >= rows) return call.fail("a row is outside the input");
+        std::memcpy(call.out(0).data + r * bytes, call.in(0).data + from * bytes, static_cast<std::size_t>(bytes));
+      }
+    }};
+
+template <class T, class Convert>
+void write_token(const ir::Call& call, std::int64_t t, Convert convert) {
+  const auto &cache = call.out(0), &x = call.in(1);
+  const std::int64_t slot = call.in(2).as<std::int32_t>()[t];
+  if (slot < 0) return;
+  const bool transposed = call.node->integer("transposed") != 0;
+  const std::int64_t heads = x.dims[1], dim = x.dims[2], block = cache.dims[transposed ? 3 : 2];
+  if (slot / block >= cache.dims[0]) return call.fail("a slot is outside the cache");
+  const float* in = x.as<float>() + t * heads * dim;
+  for (std::int64_t h = 0; h < heads; ++h) {
+    T* head = cache.as<T>() + (slot / block * heads + h) * block * dim;
+    T* out = transposed ? head + slot % block : head + slot % block * dim;
+    const std::int64_t stride = transposed ? block : 1;
+    for (std::int64_t i = 0; i < dim; ++i) out[i * stride] = convert(in[h * dim + i]);
+  }
+}
+
+constexpr KernelFunctions kKvWrite{
+    "kv_write", [](const ir::Call& call) { return plan::Split{call.in(1).dims[0], 2.0 * double(call.in(1).dims[1] * call.in(1).dims[2])}; },
+    [](const ir::Call& call, std::int64_t begin, std::int64_t end, std::byte*) noexcept {
+      for (std::int64_t t = begin; t < end; ++t) {
+        switch (call.out(0).dtype) {
+          case DType::f32: write_token<float>(call, t, [](float v) { return v; }); break;
+          case DType::f16: write_token<std::uint16_t>(call, t, f32_to_f16); break;
+          default: write_token<std::uint16_t>(call, t, f32_to_bf16); break;
+        }
+      }
+    }};
+
+/// Each element is two multiplications and an addition, in that order, whatever the vector width: the compiler may vectorise it freely.
+constexpr KernelFunctions kRope{
+    "rope", [](const ir::Call& call) { return plan::Split{call.in(0).dims[0], 1.0 * double(call.in(0).dims[1] * call.in(0).dims[2])}; },
+    [](const ir::Call& call, std::int64_t begin, std::int64_t end, std::byte*) noexcept {
+      const auto &x = call.in(0), &table = call.in(1), &y = call.out(0);
+      const std::int64_t heads = x.dims[1], dim = x.dims[2], pairs = table.dims[2];
+      const bool interleaved = call.node->integer("interleaved") != 0;
+      for (std::int64_t t = begin; t < end; ++t) {
+        const float* cosine = table.as<float>() + t * 2 * pairs;
+        const float* sine = cosine + pairs;
+        for (std::int64_t h = 0; h < heads; ++h) {
+          const float* in = x.as<float>() + (t * heads + h) * dim;
+          float* out = y.as<float>() + (t * heads + h) * dim;
+          if (in != out) std::copy(in + 2 * pairs, in + dim, out + 2 * pairs);
+          if (interleaved) {
+            for (std::int64_t i = 0; i < pairs; ++i) {
+              const float a = in[2 * i], b = in[2 * i + 1];
+              out[2 * i] = a * cosine[i] - b * sine[i];
+              out[2 * i + 1] = a * sine[i] + b * cosine[i];
+            }
+          } else {
+            for (std::int64_t i = 0; i < pairs; ++i) {
+              const float a = in[i], b = in[i + pairs];
+              out[i] = a * cosine[i] - b * sine[i];
+              out[i + pairs] = a * sine[i] + b * cosine[i];
+            }
+          }
+        }
+      }
+    }};
+
+}  // namespace
+
+std::unique_ptr<plan::Kernel> lower_embedding(const ir::Node&) { return make_kernel(kEmbedding); }
+std::unique_ptr<plan::Kernel> lower_take_rows(const ir::Node&) { return make_kernel(kTakeRows); }
+std::unique_ptr<plan::Kernel> lower_kv_write(const ir::Node&) { return make_kernel(kKvWrite); }
+std::unique_ptr<plan::Kernel> lower_rope(const ir::Node&) { return make_kernel(kRope); }
+
+}  // namespace quern::cpu

@@ -1,0 +1,114 @@
+// Kernels over rows and plain elements of f32: RMS norm, the SwiGLU product, addition.
+#include "backends/cpu/function_kernel.h"
+
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "backends/cpu/kernels/rows.cc"
+#include <hwy/foreach_target.h>  // IWYU pragma: keep
+#include <hwy/highway.h>
+#include <hwy/contrib/math/math-inl.h>
+
+HWY_BEFORE_NAMESPACE();
+namespace quern::cpu::HWY_NAMESPACE {
+namespace hn = hwy::HWY_NAMESPACE;
+
+/// y = x * weight / sqrt(mean(x²) + epsilon). The sum of squares runs in four vectors of partial sums, folded in one order: the same bits for a
+/// row whatever else is computed.
+void RmsNormRow(const float* HWY_RESTRICT x, const float* HWY_RESTRICT weight, float* y, std::int64_t n, float epsilon) {
+  const hn::ScalableTag<float> d;
+  const std::int64_t lanes = static_cast<std::int64_t>(hn::Lanes(d));
+  auto s0 = hn::Zero(d), s1 = hn::Zero(d), s2 = hn::Zero(d), s3 = hn::Zero(d);
+  std::int64_t i = 0;
+  for (; i + 4 * lanes <= n; i += 4 * lanes) {
+    const auto a = hn::LoadU(d, x + i), b = hn::LoadU(d, x + i + lanes), c = hn::LoadU(d, x + i + 2 * lanes), e = hn::LoadU(d, x + i + 3 * lanes);
+    s0 = hn::MulAdd(a, a, s0);
+    s1 = hn::MulAdd(b, b, s1);
+    s2 = hn::MulAdd(c, c, s2);
+    s3 = hn::MulAdd(e, e, s3);
+  }
+  for (; i + lanes <= n; i += lanes) {
+    const auto a = hn::LoadU(d, x + i);
+    s0 = hn::MulAdd(a, a, s0);
+  }
+  float sum = hn::GetLane(hn::SumOfLanes(d, hn::Add(hn::Add(s0, s1), hn::Add(s2, s3))));
+  for (; i < n; ++i) sum += x[i] * x[i];
+  const float scale = 1.0f / std::sqrt(sum / static_cast<float>(n) + epsilon);
+  const auto scales = hn::Set(d, scale);
+  for (i = 0; i + lanes <= n; i += lanes) hn::StoreU(hn::Mul(hn::Mul(hn::LoadU(d, x + i), scales), hn::LoadU(d, weight + i)), d, y + i);
+  for (; i < n; ++i) y[i] = x[i] * scale * weight[i];
+}
+
+/// y = gate / (1 + exp(-gate)) * up. Relative error of the exponential: 1 ulp (Highway's Exp).
+void SiluMul(const float* gate, const float* up, float* y, std::int64_t n) {
+  const hn::ScalableTag<float> d;
+  const std::int64_t lanes = static_cast<std::int64_t>(hn::Lanes(d));
+  const auto one = hn::Set(d, 1.0f);
+  const auto compute = [&](auto g, auto u) HWY_ATTR { return hn::Mul(hn::Div(g, hn::Add(one, hn::Exp(d, hn::Neg(g)))), u); };
+  std::int64_t i = 0;
+  for (; i + lanes <= n; i += lanes) hn::StoreU(compute(hn::LoadU(d, gate + i), hn::LoadU(d, up + i)), d, y + i);
+  if (i < n) {  // the rest through a whole vector, so that an element's bits do not depend on where its chunk ends
+    HWY_ALIGN float g[64] = {}, u[64] = {};
+    for (std::int64_t k = i; k < n; ++k) g[k - i] = gate[k], u[k - i] = up[k];
+    hn::Store(compute(hn::Load(d, g), hn::Load(d, u)), d, g);
+    for (std::int64_t k = i; k < n; ++k) y[k] = g[k - i];
+  }
+}
+
+void AddElements(const float* a, const float* b, float* y, std::int64_t n) {
+  const hn::ScalableTag<float> d;
+  const std::int64_t lanes = static_cast<std::int64_t>(hn::Lanes(d));
+  std::int64_t i = 0;
+  for (; i + lanes <= n; i += lanes) hn::StoreU(hn::Add(hn::LoadU(d, a + i), hn::LoadU(d, b + i)), d, y + i);
+  for (; i < n; ++i) y[i] = a[i] + b[i];
+}
+
+}  // namespace quern::cpu::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace quern::cpu {
+HWY_EXPORT(RmsNormRow);
+HWY_EXPORT(SiluMul);
+HWY_EXPORT(AddElements);
+
+namespace {
+
+constexpr std::int64_t kChunk = 1024;  // elements a unit of an element-wise kernel: 4 KiB, some 100 ns
+
+plan::Split split_elements(const ir::Call& call) { return {(call.out(0).elements() + kChunk - 1) / kChunk, 200}; }
+
+template <class F>
+void for_chunk(const ir::Call& call, std::int64_t begin, std::int64_t end, F f) {
+  const std::int64_t first = begin * kChunk, last = std::min(end * kChunk, call.out(0).elements());
+  f(call.in(0).as<float>() + first, call.in(1).as<float>() + first, call.out(0).as<float>() + first, last - first);
+}
+
+constexpr KernelFunctions kRmsNorm{
+    "rms_norm", [](const ir::Call& call) { return plan::Split{call.out(0).rows(), 20 + 0.2 * double(call.out(0).columns())}; },
+    [](const ir::Call& call, std::int64_t begin, std::int64_t end, std::byte*) noexcept {
+      const auto row = HWY_DYNAMIC_DISPATCH(RmsNormRow);
+      const std::int64_t n = call.out(0).columns();
+      const float epsilon = static_cast<float>(call.node->number("epsilon"));
+      for (std::int64_t r = begin; r < end; ++r) row(call.in(0).as<float>() + r * n, call.in(1).as<float>(), call.out(0).as<float>() + r * n, n, epsilon);
+    }};
+
+constexpr KernelFunctions kSiluMul{"silu_mul", split_elements, [](const ir::Call& call, std::int64_t begin, std::int64_t end, std::byte*) noexcept {
+                                     for_chunk(call, begin, end, HWY_DYNAMIC_DISPATCH(SiluMul));
+                                   }};
+
+constexpr KernelFunctions kAdd{"add f32", split_elements, [](const ir::Call& call, std::int64_t begin, std::int64_t end, std::byte*) noexcept {
+                                 for_chunk(call, begin, end, HWY_DYNAMIC_DISPATCH(AddElements));
+                               }};
+
+}  // namespace
+
+std::unique_ptr<plan::Kernel> lower_rms_norm(const ir::Node&) { return make_kernel(kRmsNorm); }
+std::unique_ptr<plan::Kernel> lower_silu_mul(const ir::Node&) { return make_kernel(kSiluMul); }
+
+/// Two f32 tensors of the same shape; broadcasting is the reference's.
+std::unique_ptr<plan::Kernel> lower_add(const ir::Node& node) {
+  const ir::Type &a = node.inputs[0]->type, &b = node.inputs[1]->type;
+  return a.dtype == ir::DType::f32 && a.shape == b.shape ? make_kernel(kAdd) : nullptr;
+}
+
+}  // namespace quern::cpu
+#endif  // HWY_ONCE
