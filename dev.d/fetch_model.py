@@ -121,7 +121,7 @@ def download(session, url: str, path: pathlib.Path, what: str) -> None:
         failures = 0 if after > before else failures + 1
         if failures == TRIES:
             raise FetchError(f"{what}: {problem}")
-        time.sleep(min(2.0**failures, 15))
+        time.sleep(min(2.0**failures, 15) if failures else 0.1)
 
 
 def extract(wheel: pathlib.Path, member: str, target: pathlib.Path, sha256: str) -> None:
