@@ -199,6 +199,17 @@ struct DimImpl {
     return sum;
   }
 
+  static Dim sum(const std::vector<Dim>& parts) {
+    std::int64_t constant = 0;
+    std::vector<Term> all;
+    for (const Dim& d : parts) {
+      constant = checked_add(constant, d.constant_);
+      all.insert(all.end(), terms(d).begin(), terms(d).end());
+    }
+    return make(constant, std::move(all));
+  }
+  static std::size_t term_count(const Dim& d) { return 1 + terms(d).size(); }
+
   // Parentheses stand around operands of / and % and around sums in products; sums and products are flat.
   static std::string text(const Dim& d, std::size_t limit = std::string::npos) {
     std::string out;
@@ -425,20 +436,24 @@ class DimParser {
  private:
   Dim sum(int depth) {
     if (depth > kMaxDepth) fail("nested too deeply");
-    Dim d = product(depth, take('-'));
+    std::vector<Dim> parts = {product(depth, take('-'))};
     for (;;) {
       if (take('+'))
-        d = d + product(depth, false);
+        parts.push_back(product(depth, false));
       else if (take('-'))
-        d = d + product(depth, true);
+        parts.push_back(product(depth, true));
       else
-        return d;
+        return parts.size() == 1 ? parts[0] : DimImpl::sum(parts);
+      charge(parts.back());
     }
   }
   // The sign belongs to the first factor: the smallest integer has no positive counterpart.
   Dim product(int depth, bool negative) {
     Dim d = factor(depth, negative);
-    while (take('*')) d = d * factor(depth, false);
+    while (take('*')) {
+      d = d * factor(depth, false);
+      charge(d);
+    }
     return d;
   }
   Dim factor(int depth, bool negative) {
@@ -475,6 +490,12 @@ class DimParser {
     if (name == "max") return max(a, b);
     fail("unknown function");
   }
+  /// Large sums multiplied again and again would make a short text slow.
+  void charge(const Dim& d) {
+    constexpr std::size_t kMaxWork = std::size_t{1} << 17;  // the text of kMaxTerms terms of 64 atoms each takes half of it
+    work_ += DimImpl::term_count(d);
+    if (work_ > kMaxWork) too_large();
+  }
   void skip() {
     while (at_ < text_.size() && text_[at_] == ' ') ++at_;
   }
@@ -493,11 +514,12 @@ class DimParser {
 
   std::string_view text_;
   std::size_t at_ = 0;
+  std::size_t work_ = 0;
 };
 }  // namespace
 
 Dim Dim::parse(std::string_view text) {
-  constexpr std::size_t kMaxTextBytes = 1 << 16;  // each operator may cost kMaxTerms
+  constexpr std::size_t kMaxTextBytes = 1 << 16;
   if (text.size() > kMaxTextBytes) too_large();
   return DimParser(text).whole();
 }

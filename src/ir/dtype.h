@@ -17,7 +17,7 @@ namespace quern::ir {
   X(iq2_xxs, 256, 66) X(iq2_xs, 256, 74) X(iq2_s, 256, 82) X(iq3_xxs, 256, 98) X(iq3_s, 256, 110) X(iq1_s, 256, 50)  \
   X(iq1_m, 256, 56) X(iq4_nl, 32, 18) X(iq4_xs, 256, 136) X(tq1_0, 256, 54) X(tq2_0, 256, 66) X(mxfp4, 32, 17)       \
   X(nvfp4, 64, 36) X(q1_0, 128, 18) X(q2_0, 64, 18)                                                                  \
-  X(a8, 32, 44) /* activations for integer products: f32 scale, f32 minimum, f32 scale * sum of q, 32 × u8 q */
+  X(a8, 32, 44) /* activations for integer products: dtypes/a8.h */
 
 enum class DType : std::uint8_t {
 #define X(name, elements, bytes) name,
