@@ -97,6 +97,13 @@ std::vector<Include> includes_of(const fs::path& file) {
   return result;
 }
 
+/// Files of one instruction set may not share inline functions with others (CONTRIBUTING.md says why), so they include next to nothing.
+bool fits_instruction_set_file(const Include& include, const std::string& file) {
+  static const std::set<std::string> kPlain = {"immintrin.h", "arm_neon.h", "arm_sve.h", "cstddef", "cstdint", "cstring"};
+  if (!include.quoted) return kPlain.contains(include.path);
+  return fs::path(include.path).parent_path() == fs::path(file).parent_path();
+}
+
 void check_file(const fs::path& src, const std::string& file, const Rows& rows, std::vector<std::string>& problems) {
   const std::optional<std::string> room = room_of(file, rows);
   if (!room) {
@@ -104,12 +111,15 @@ void check_file(const fs::path& src, const std::string& file, const Rows& rows, 
     return;
   }
   const bool header = file.ends_with(".h");
+  const bool one_instruction_set = file.ends_with(".cc") && fs::path(file).stem().has_extension();
   for (const Include& include : includes_of(src / file)) {
     const auto problem = [&](const std::string& what) { problems.push_back(file + ":" + std::to_string(include.line) + ": " + what); };
     for (const Library& library : kHeavy) {
       const bool welcome = !header || (file.ends_with("-inl.h") && std::string(library.prefix) == "hwy/");
       if (include.path.starts_with(library.prefix) && !welcome) problem(std::string(library.name) + " belongs into .cc files");
     }
+    if (one_instruction_set && !fits_instruction_set_file(include, file))
+      problem("a file of one instruction set may not include " + include.path);
     if (!include.quoted || include.path.starts_with("hwy/")) continue;
     if (!fs::exists(src / include.path)) {
       problem("there is no src/" + include.path + " (includes are written from src/)");

@@ -9,6 +9,7 @@ namespace quern::rooms {
 ///   - an #include "…" of a room that the including file's room may not include, or of a file that is not there
 ///   - an #include "…" of another room's detail/
 ///   - a heavy library in a header (Highway is welcome in *-inl.h)
+///   - a file of one instruction set (NAME.<isa>.cc) that includes more than intrinsics, plain C headers and headers of its own folder
 ///   - a source file in no room, a row of the list that names an unknown room or itself, or that cannot be read
 /// A file's room is the longest row whose folder holds it.
 std::vector<std::string> broken_walls(const std::filesystem::path& src);

@@ -70,6 +70,13 @@ TEST_F(Walls, allows_highway_in_inl_headers_alone) {
   EXPECT_THAT(broken_walls(src_), ElementsAre("ir/simd.h:1: Highway belongs into .cc files"));
 }
 
+TEST_F(Walls, keeps_inline_functions_out_of_files_of_one_instruction_set) {
+  write("ir/job.h", "#include <cstdint>\n");
+  write("ir/product.avx2.cc", "#include <immintrin.h>\n#include <vector>\n#include \"ir/job.h\"\n#include \"base/error.h\"\n");
+  EXPECT_THAT(broken_walls(src_), ElementsAre("ir/product.avx2.cc:2: a file of one instruction set may not include vector",
+                                              "ir/product.avx2.cc:4: a file of one instruction set may not include base/error.h"));
+}
+
 TEST_F(Walls, finds_a_source_file_outside_every_room) {
   write("misc/helpers.cc", "");
   EXPECT_THAT(broken_walls(src_), ElementsAre("misc/helpers.cc:1: is in no room of rooms.txt"));
