@@ -1,0 +1,337 @@
+#include <algorithm>
+
+#include "templates/arguments.h"
+#include "templates/sort.h"
+
+// Filters on sequences and mappings. Those that are lazy in jinja2 give a generator: always true, no length, used up by one reading.
+namespace quern::templates {
+namespace {
+
+using Args = const Arguments&;
+
+List* generator(Render& r) { return make_list(r.heap(), 0, Sequence::generator); }
+
+Value folded(Render& r, const Value& v) { return v.is(Kind::string) ? derived(r, v, lower(v.text())) : v; }
+
+Value get_path(Render& r, const Value& item, const Value& path, const Value& otherwise) {
+  const Value v = r.path(item, path);
+  return v.is(Kind::undefined) && is_given(otherwise) ? otherwise : v;
+}
+
+// The key to sort, compare or group by: item or its attribute(s), strings in lower case unless asked.
+Value key_of(Render& r, const Value& item, const Value& attribute, bool case_sensitive, const Value& otherwise = Value::none()) {
+  Value key = item;
+  if (is_given(attribute)) {
+    if (attribute.is(Kind::string) && attribute.text().find(',') != std::string_view::npos) {
+      List* keys = make_list(r.heap());
+      std::string_view rest = attribute.text();
+      for (bool more = true; more;) {
+        const std::size_t comma = rest.find(',');
+        const Value part = get_path(r, item, r.string(rest.substr(0, comma)), otherwise);
+        append(r.heap(), *keys, case_sensitive ? part : folded(r, part));
+        more = comma != rest.npos;
+        if (more) rest.remove_prefix(comma + 1);
+      }
+      return Value::of(keys);
+    }
+    key = get_path(r, item, attribute, otherwise);
+  }
+  return case_sensitive ? key : folded(r, key);
+}
+
+struct Keyed {
+  Value key, item;
+};
+
+std::vector<Keyed> keyed(Render& r, const Value& self, const Value& attribute, bool case_sensitive,
+                         const Value& otherwise = Value::none()) {
+  const List* items = iterate(r.heap(), self);
+  r.heap().charge(items->size * sizeof(Keyed));
+  std::vector<Keyed> all;
+  for (std::size_t i = 0; i < items->size; ++i) {
+    r.work(16);
+    all.push_back({key_of(r, items->at(i), attribute, case_sensitive, otherwise), items->at(i)});
+  }
+  return all;
+}
+
+void sort_by_key(Render& r, std::vector<Keyed>& all, bool reverse) {
+  sort_stably(all.data(), all.size(), [&](const Keyed& a, const Keyed& b) {
+    r.work(16);
+    return reverse ? compare(b.key, a.key) < 0 : compare(a.key, b.key) < 0;
+  });
+}
+
+Value sort(Render& r, const Value& self, const Value* a, Args) {
+  std::vector<Keyed> all = keyed(r, self, a[2], flag(a[1]));
+  sort_by_key(r, all, flag(a[0]));
+  List* result = make_list(r.heap(), all.size());
+  for (const Keyed& k : all) append(r.heap(), *result, k.item);
+  return Value::of(result);
+}
+
+Value dict_sort(Render& r, const Value& self, const Value* a, Args) {
+  const std::string_view by = a[1].given() ? required_text(a[1]) : "key";
+  if (by != "key" && by != "value") bad_argument("You can only sort by either \"key\" or \"value\"");
+  if (self.is(Kind::undefined)) fail_undefined(self);
+  if (!self.is(Kind::dict)) bad_argument("'" + object_name(self) + "' has no attribute 'items'");
+  std::vector<Keyed> all;
+  for (std::size_t i = 0; i < self.dict->size; ++i) {
+    const Entry& entry = self.dict->entries[i];
+    List* pair = make_list(r.heap(), 2, Sequence::tuple);
+    append(r.heap(), *pair, entry.key);
+    append(r.heap(), *pair, entry.value);
+    const Value& key = by == "key" ? entry.key : entry.value;
+    all.push_back({flag(a[0]) ? key : folded(r, key), Value::of(pair)});
+  }
+  sort_by_key(r, all, flag(a[2]));
+  List* result = make_list(r.heap(), all.size());
+  for (const Keyed& k : all) append(r.heap(), *result, k.item);
+  return Value::of(result);
+}
+
+Value group_by(Render& r, const Value& self, const Value* a, Args) {
+  std::vector<Keyed> all = keyed(r, self, a[0], flag(a[2]), a[1]);
+  sort_by_key(r, all, false);
+  List* groups = make_list(r.heap());
+  List* members = nullptr;
+  for (std::size_t i = 0; i < all.size(); ++i) {
+    if (i == 0 || !equal(all[i].key, all[i - 1].key)) {
+      members = make_list(r.heap());
+      List* group = make_list(r.heap(), 2, Sequence::group);
+      append(r.heap(), *group, key_of(r, all[i].item, a[0], true, a[1]));  // as written, whatever the case it was grouped by
+      append(r.heap(), *group, Value::of(members));
+      append(r.heap(), *groups, Value::of(group));
+    }
+    append(r.heap(), *members, all[i].item);
+  }
+  return Value::of(groups);
+}
+
+Value unique(Render& r, const Value& self, const Value* a, Args) {
+  Dict* seen = make_dict(r.heap());
+  List* result = generator(r);
+  for (const Keyed& k : keyed(r, self, a[1], flag(a[0]))) {
+    if (seen->find(k.key)) continue;
+    set(r.heap(), *seen, k.key, Value::none());
+    append(r.heap(), *result, k.item);
+  }
+  return Value::of(result);
+}
+
+template <int kSign>
+Value extreme(Render& r, const Value& self, const Value* a, Args) {
+  const std::vector<Keyed> all = keyed(r, self, a[1], flag(a[0]));
+  if (all.empty()) return {};
+  const Keyed* best = &all[0];
+  for (const Keyed& k : all)
+    if (kSign * compare(k.key, best->key) > 0) best = &k;
+  return best->item;
+}
+
+Value sum(Render& r, const Value& self, const Value* a, Args) {
+  Value total = a[1].given() ? a[1] : Value::of(std::int64_t{0});
+  if (total.is(Kind::string)) bad_argument("sum() can't sum strings [use ''.join(seq) instead]");
+  const List* items = iterate(r.heap(), self);
+  for (std::size_t i = 0; i < items->size; ++i) {
+    r.work(16);
+    total = arithmetic(r.heap(), Operator::add, total, is_given(a[0]) ? r.path(items->at(i), a[0]) : items->at(i));
+  }
+  return total;
+}
+
+Value join(Render& r, const Value& self, const Value* a, Args) {
+  const List* items = iterate(r.heap(), self);
+  if (is_given(a[1])) {
+    List* parts = make_list(r.heap(), items->size);
+    for (std::size_t i = 0; i < items->size; ++i) append(r.heap(), *parts, r.path(items->at(i), a[1]));
+    items = parts;
+  }
+  const Value separator = a[0].given() ? to_string(r.heap(), a[0]) : r.string("");
+  return join_strings(r, separator.text(), any_untrusted(*separator.string), *items);
+}
+
+Value first(Render& r, const Value& self, const Value*, Args) {
+  if (self.is(Kind::list) && self.list->type == Sequence::generator)
+    return self.list->taken < self.list->size ? self.list->at(self.list->taken++) : Value();
+  if (self.is(Kind::string)) return get_item(r.heap(), self, Value::of(std::int64_t{0}));
+  const List* items = iterate(r.heap(), self);
+  return items->size == 0 ? Value() : items->at(0);
+}
+
+Value last(Render& r, const Value& self, const Value*, Args) {
+  if (self.is(Kind::list) && self.list->type == Sequence::generator) bad_argument("'generator' object is not reversible");
+  if (self.is(Kind::string)) return get_item(r.heap(), self, Value::of(std::int64_t{-1}));
+  const List* items = iterate(r.heap(), self);
+  return items->size == 0 ? Value() : items->at(items->size - 1);
+}
+
+Value to_list(Render& r, const Value& self, const Value*, Args) {
+  const List* items = iterate(r.heap(), self);
+  List* copy = make_list(r.heap(), items->size);
+  for (std::size_t i = 0; i < items->size; ++i) append(r.heap(), *copy, items->at(i));
+  return Value::of(copy);
+}
+
+Value reverse(Render& r, const Value& self, const Value*, Args) {
+  if (self.is(Kind::string)) {
+    const List* chars = iterate(r.heap(), self);
+    Writer out(r.heap());
+    for (std::size_t i = chars->size; i-- > 0;) out.add(*chars->at(i).string);
+    return out.take(self.markup);
+  }
+  const bool lazy = !(self.is(Kind::list) && self.list->type == Sequence::generator);
+  const List* items = iterate(r.heap(), self);
+  List* result = make_list(r.heap(), items->size, lazy ? Sequence::generator : Sequence::list);
+  for (std::size_t i = items->size; i-- > 0;) append(r.heap(), *result, items->at(i));
+  return Value::of(result);
+}
+
+Value items(Render& r, const Value& self, const Value*, Args) {
+  List* result = generator(r);
+  if (self.is(Kind::undefined)) return Value::of(result);
+  if (!self.is(Kind::dict)) bad_argument("Can only get item pairs from a mapping.");
+  for (std::size_t i = 0; i < self.dict->size; ++i) {
+    List* pair = make_list(r.heap(), 2, Sequence::tuple);
+    append(r.heap(), *pair, self.dict->entries[i].key);
+    append(r.heap(), *pair, self.dict->entries[i].value);
+    append(r.heap(), *result, Value::of(pair));
+  }
+  return Value::of(result);
+}
+
+Value batch(Render& r, const Value& self, const Value* a, Args) {
+  const std::int64_t size = as_index(a[0]);
+  const List* all = iterate(r.heap(), self);
+  List* result = generator(r);
+  List* row = make_list(r.heap());
+  for (std::size_t i = 0; i < all->size; ++i) {
+    if (static_cast<std::int64_t>(row->size) == size) {
+      append(r.heap(), *result, Value::of(row));
+      row = make_list(r.heap());
+    }
+    append(r.heap(), *row, all->at(i));
+  }
+  if (row->size != 0) {
+    if (is_given(a[1]))
+      while (static_cast<std::int64_t>(row->size) < size) append(r.heap(), *row, a[1]);
+    append(r.heap(), *result, Value::of(row));
+  }
+  return Value::of(result);
+}
+
+Value slices(Render& r, const Value& self, const Value* a, Args) {
+  const std::int64_t count = as_index(a[0]);
+  const List* all = iterate(r.heap(), self);
+  if (count <= 0) bad_argument("integer division or modulo by zero");
+  if (count > 100'000) throw Error(Code::resource_exhausted, "too many slices");
+  const std::size_t each = all->size / static_cast<std::size_t>(count), more = all->size % static_cast<std::size_t>(count);
+  List* result = generator(r);
+  std::size_t at = 0;
+  for (std::size_t i = 0; i < static_cast<std::size_t>(count); ++i) {
+    List* part = make_list(r.heap());
+    for (const std::size_t end = at + each + (i < more); at < end; ++at) append(r.heap(), *part, all->at(at));
+    if (is_given(a[1]) && i >= more) append(r.heap(), *part, a[1]);
+    append(r.heap(), *result, Value::of(part));
+  }
+  return Value::of(result);
+}
+
+Value map(Render& r, const Value& self, const Value*, Args all) {
+  List* result = generator(r);
+  if (!truth(self)) return Value::of(result);
+  const List* items = iterate(r.heap(), self);
+  Value attribute = Value::of(Kind::absent), otherwise = Value::none();
+  if (all.positional.empty()) {
+    for (const Named& n : all.named) {
+      if (n.name == "attribute")
+        attribute = n.value;
+      else if (n.name == "default")
+        otherwise = n.value;
+      else
+        bad_argument("Unexpected keyword argument '" + std::string(n.name) + "'");
+    }
+    if (!attribute.given()) bad_argument("map requires a filter argument");
+  }
+  for (std::size_t i = 0; i < items->size; ++i) {
+    r.work(16);
+    append(r.heap(), *result,
+           attribute.given() ? get_path(r, items->at(i), attribute, otherwise)
+                             : call_filter(r, all.positional[0], items->at(i), {all.positional.subspan(1), all.named}));
+  }
+  return Value::of(result);
+}
+
+template <bool kKeep, bool kAttribute>
+Value select(Render& r, const Value& self, const Value*, Args all) {
+  List* result = generator(r);
+  if (!truth(self)) return Value::of(result);
+  constexpr std::size_t kOffset = kAttribute ? 1 : 0;
+  if (all.positional.size() < kOffset) bad_argument("Missing parameter for attribute name");
+  const List* items = iterate(r.heap(), self);
+  for (std::size_t i = 0; i < items->size; ++i) {
+    r.work(16);
+    const Value item = items->at(i), value = kAttribute ? r.path(item, all.positional[0]) : item;
+    const bool holds = all.positional.size() > kOffset
+                           ? truth(call_test(r, all.positional[kOffset], value, {all.positional.subspan(kOffset + 1), all.named}))
+                           : truth(value);
+    if (holds == kKeep) append(r.heap(), *result, item);
+  }
+  return Value::of(result);
+}
+
+// Python attributes only: never an item of a dict.
+Value attribute(Render& r, const Value& self, const Value* a, Args) {
+  if (self.is(Kind::dict) && !select_method(find_methods(required_text(a[0])), self)) return {};
+  return r.attribute(self, required_text(a[0]));
+}
+
+Value size(Render&, const Value& self, const Value*, Args) { return of_size(length(self)); }
+
+constexpr Row kRows[] = {
+    {"attr", attribute, {"name"}},
+    {"batch", batch, {"linecount", "fill_with?"}},
+    {"count", size},
+    {"dictsort", dict_sort, {"case_sensitive?", "by?", "reverse?"}},
+    {"first", first},
+    {"groupby", group_by, {"attribute", "default?", "case_sensitive?"}},
+    {"items", items},
+    {"join", join, {"d?", "attribute?"}},
+    {"last", last},
+    {"length", size},
+    {"list", to_list},
+    {"map", map, {"*"}},
+    {"max", extreme<1>, {"case_sensitive?", "attribute?"}},
+    {"min", extreme<-1>, {"case_sensitive?", "attribute?"}},
+    {"reject", select<false, false>, {"*"}},
+    {"rejectattr", select<false, true>, {"*"}},
+    {"reverse", reverse},
+    {"select", select<true, false>, {"*"}},
+    {"selectattr", select<true, true>, {"*"}},
+    {"slice", slices, {"slices", "fill_with?"}},
+    {"sort", sort, {"reverse?", "case_sensitive?", "attribute?"}},
+    {"sum", sum, {"attribute?", "start?"}},
+    {"unique", unique, {"case_sensitive?", "attribute?"}},
+};
+
+}  // namespace
+
+std::span<const Row> sequence_filters() { return kRows; }
+
+Value call_filter(Render& r, const Value& name, const Value& value, const Arguments& arguments) {
+  const Row* row = find_filter(required_text(name));
+  if (!row) bad_argument("No filter named '" + std::string(name.text()) + "'.");
+  return invoke(r, *row, value, arguments);
+}
+
+Value join_strings(Render& r, std::string_view separator, bool separator_untrusted, const List& items) {
+  Writer out(r.heap());
+  for (std::size_t i = 0; i < items.size; ++i) {
+    r.work(16);
+    if (i != 0) out.add(separator, separator_untrusted);
+    write_str(out, items.at(i));
+  }
+  return out.take();
+}
+
+}  // namespace quern::templates

@@ -1,0 +1,368 @@
+#include <algorithm>
+#include <charconv>
+#include <cmath>
+#include <cstdlib>
+
+#include "templates/arguments.h"
+
+// Filters on one text or number.
+namespace quern::templates {
+namespace {
+
+using Args = const Arguments&;
+
+Value text_of(Render& r, const Value& v) { return to_string(r.heap(), v); }
+
+template <std::string (*kChange)(std::string_view)>
+Value changed(Render& r, const Value& self, const Value*, Args) {
+  const Value text = text_of(r, self);
+  return derived(r, text, kChange(text.text()));
+}
+
+// The filter, unlike str.title: words begin after white space, '-' and opening brackets only.
+std::string title_words(std::string_view text) {
+  std::string out;
+  bool inside = false;
+  for (std::size_t i = 0; i < text.size();) {
+    const std::size_t start = i;
+    const char32_t c = next_code_point(text, i);
+    const std::string_view one = text.substr(start, i - start);
+    if (is_space(c) || c == '-' || c == '(' || c == '{' || c == '[' || c == '<') {
+      inside = false;
+      out += one;
+    } else {
+      out += inside ? lower(one) : upper(one);
+      inside = true;
+    }
+  }
+  return out;
+}
+
+Value trim(Render& r, const Value& self, const Value* a, Args) {
+  const Value text = text_of(r, self);
+  const auto [from, to] = is_given(a[0]) ? strip(text.text(), required_text(a[0]), true, true) : strip(text.text(), true, true);
+  return substring(r.heap(), text, from, to);
+}
+
+Value default_value(Render& r, const Value& self, const Value* a, Args) {
+  const bool replace = self.is(Kind::undefined) || (flag(a[1]) && !truth(self));
+  if (!replace) return self;
+  return a[0].given() ? a[0] : r.string("");
+}
+
+Value replace(Render& r, const Value& self, const Value* a, Args) {
+  Value text = text_of(r, self);
+  text.markup = false;
+  return replace_all(r, text, text_of(r, a[0]), text_of(r, a[1]), is_given(a[2]) ? as_index(a[2]) : -1);
+}
+
+Value indent(Render& r, const Value& self, const Value* a, Args) {
+  required_text(self);
+  const Value width = a[0].is(Kind::string) ? a[0] : arithmetic(r.heap(), Operator::multiply, r.string(" "), Value::of(integer(a[0], 4)));
+  const bool first = flag(a[1]), blank = flag(a[2]);
+  Writer with_end(r.heap());
+  with_end.add(*self.string);
+  with_end.add("\n");  // as jinja2 does, so that an empty text has a line
+  const Value lines = split_lines(r, with_end.take(), false);
+  Writer out(r.heap());
+  for (std::size_t i = 0; i < lines.list->size; ++i) {
+    const String& line = *lines.list->at(i).string;
+    if (i != 0) out.add("\n");
+    if (i == 0 ? first : blank || line.size != 0) out.add(*width.string);
+    out.add(line);
+  }
+  return out.take(self.markup);
+}
+
+Value truncate(Render& r, const Value& self, const Value* a, Args) {
+  const std::string_view text = required_text(self);
+  const std::int64_t length = integer(a[0], 255), leeway = is_given(a[3]) ? as_index(a[3]) : 5;
+  const Value end = a[2].given() ? a[2] : r.string("...");
+  const auto end_size = static_cast<std::int64_t>(code_points(required_text(end)));
+  if (length < end_size) bad_argument("expected length >= " + std::to_string(end_size) + ", got " + std::to_string(length));
+  if (leeway < 0) bad_argument("expected leeway >= 0, got " + std::to_string(leeway));
+  const auto size = static_cast<std::int64_t>(code_points(text));
+  if (size <= length || size - length <= leeway) return self;
+  std::size_t cut = byte_offset(text, static_cast<std::size_t>(length - end_size));
+  if (!flag(a[1]))
+    if (const std::size_t space = text.substr(0, cut).rfind(' '); space != text.npos) cut = space;
+  Writer out(r.heap());
+  out.add(*self.string, 0, cut);
+  out.add(*end.string);
+  return out.take(self.markup);
+}
+
+Value word_count(Render& r, const Value& self, const Value*, Args) {
+  const Value text = text_of(r, self);
+  std::int64_t count = 0;
+  bool inside = false;
+  for (std::size_t i = 0; i < text.string->size;) {
+    const char32_t c = next_code_point(text.text(), i);
+    const bool word = c == '_' || is_letter(c) || is_digit(c);
+    count += word && !inside;
+    inside = word;
+  }
+  return Value::of(count);
+}
+
+Value format(Render& r, const Value& self, const Value*, Args all) {
+  if (!all.named.empty() && !all.positional.empty()) bad_argument("can't handle positional and keyword arguments at the same time");
+  if (!all.named.empty()) {
+    Dict* dict = make_dict(r.heap());
+    for (const Named& n : all.named) set(r.heap(), *dict, n.name, n.value);
+    return format_percent(r.heap(), text_of(r, self), Value::of(dict));
+  }
+  List* tuple = make_list(r.heap(), all.positional.size(), Sequence::tuple);
+  for (const Value& v : all.positional) append(r.heap(), *tuple, v);
+  return format_percent(r.heap(), text_of(r, self), Value::of(tuple));
+}
+
+Value escape(Render& r, const Value& self, const Value*, Args) {
+  Value text = text_of(r, self);
+  if (!text.markup) text = derived(r, text, html_escape(text.text()));
+  text.markup = true;
+  return text;
+}
+
+Value force_escape(Render& r, const Value& self, const Value*, Args) {
+  Value text = text_of(r, self);
+  text = derived(r, text, html_escape(text.text()));
+  text.markup = true;
+  return text;
+}
+
+Value safe(Render& r, const Value& self, const Value*, Args) {
+  Value text = text_of(r, self);
+  text.markup = true;
+  return text;
+}
+
+Value url_encode(Render& r, const Value& self, const Value*, Args) {
+  static constexpr char kHex[] = "0123456789ABCDEF";
+  const auto quote = [&](const Value& v, std::string_view safe_too) {
+    const Value text = text_of(r, v);
+    std::string out;
+    for (const char c : text.text()) {
+      if (std::isalnum(static_cast<unsigned char>(c)) || std::string_view("_.-~").find(c) != std::string_view::npos ||
+          safe_too.find(c) != std::string_view::npos) {
+        out += c;
+      } else {
+        out += '%';
+        out += kHex[static_cast<unsigned char>(c) >> 4];
+        out += kHex[c & 15];
+      }
+    }
+    return derived(r, text, out);
+  };
+  if (!self.is(Kind::dict)) return quote(self, "/");
+  Writer out(r.heap());
+  for (std::size_t i = 0; i < self.dict->size; ++i) {
+    if (i != 0) out.add("&");
+    out.add(*quote(self.dict->entries[i].key, "").string);
+    out.add("=");
+    out.add(*quote(self.dict->entries[i].value, "").string);
+  }
+  return out.take();
+}
+
+Value absolute(Render&, const Value& self, const Value*, Args) {
+  if (self.is(Kind::undefined)) fail_undefined(self);
+  if (self.is(Kind::real)) return Value::of(std::abs(self.real));
+  if (!self.is_number()) bad_argument("bad operand type for abs(): '" + std::string(type_name(self)) + "'");
+  const std::int64_t i = as_index(self);
+  return i < 0 ? negate(Value::of(i)) : Value::of(i);
+}
+
+// Text as Python's int() and float() read it: stripped, single underscores between digits allowed.
+bool number_text(std::string_view text, std::string& out) {
+  const auto [from, to] = strip(text, true, true);
+  text = text.substr(from, to - from);
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    if (text[i] != '_') {
+      out += text[i];
+    } else if (i == 0 || i + 1 == text.size() || !std::isxdigit(static_cast<unsigned char>(text[i - 1])) ||
+               !std::isxdigit(static_cast<unsigned char>(text[i + 1]))) {
+      return false;
+    }
+  }
+  return !out.empty();
+}
+
+bool read_real(std::string_view text, double& value) {
+  std::string t;
+  if (!number_text(text, t)) return false;
+  std::string low = lower(t);
+  const bool negative = low[0] == '-';
+  if (low[0] == '-' || low[0] == '+') low.erase(0, 1);
+  if (low == "inf" || low == "infinity" || low == "nan") {
+    value = low == "nan" ? std::nan("") : negative ? -HUGE_VAL : HUGE_VAL;
+    return true;
+  }
+  if (low.empty() || low.find_first_not_of("0123456789.e+-") != low.npos || low[0] == '-' || low[0] == '+') return false;
+  char* end = nullptr;
+  value = std::strtod(t.c_str(), &end);
+  return *end == '\0';
+}
+
+bool read_integer(std::string_view text, std::int64_t base, std::int64_t& value) {
+  std::string t;
+  if (base != 0 && (base < 2 || base > 36)) return false;
+  if (!number_text(text, t)) return false;
+  const bool negative = t[0] == '-';
+  if (t[0] == '-' || t[0] == '+') t.erase(0, 1);
+  if (t.size() > 2 && t[0] == '0') {
+    const char mark = static_cast<char>(t[1] | 0x20);
+    const int named = mark == 'x' ? 16 : mark == 'o' ? 8 : mark == 'b' ? 2 : 0;
+    if (named != 0 && (base == named || base == 0)) {
+      base = named;
+      t.erase(0, 2);
+    }
+  }
+  if (base == 0) base = 10;
+  if (t.empty() || !std::isalnum(static_cast<unsigned char>(t[0]))) return false;
+  if (negative) t.insert(0, 1, '-');
+  const auto result = std::from_chars(t.data(), t.data() + t.size(), value, static_cast<int>(base));
+  if (result.ec == std::errc::result_out_of_range) throw Error(Code::unsupported, "an integer does not fit in 64 bits");
+  return result.ec == std::errc() && result.ptr == t.data() + t.size();
+}
+
+Value to_integer(Render&, const Value& self, const Value* a, Args) {
+  if (self.is(Kind::undefined)) fail_undefined(self);
+  const Value otherwise = a[0].given() ? a[0] : Value::of(std::int64_t{0});
+  double d = 0;
+  if (self.is(Kind::integer) || self.is(Kind::boolean)) return Value::of(as_index(self));
+  if (self.is(Kind::big)) return self;
+  if (self.is(Kind::real)) {
+    d = self.real;
+    if (std::isinf(d)) bad_argument("cannot convert float infinity to integer");
+  } else if (self.is(Kind::string)) {
+    std::int64_t i = 0;
+    if (read_integer(self.text(), integer(a[1], 10), i)) return Value::of(i);
+    if (!read_real(self.text(), d)) return otherwise;
+  } else {
+    return otherwise;
+  }
+  if (std::isnan(d) || std::isinf(d)) return otherwise;
+  if (std::abs(d) >= 9.2e18) throw Error(Code::unsupported, "an integer does not fit in 64 bits");
+  return Value::of(static_cast<std::int64_t>(d));
+}
+
+Value to_real(Render&, const Value& self, const Value* a, Args) {
+  if (self.is(Kind::undefined)) fail_undefined(self);
+  double d = 0;
+  if (self.is_number() || self.is(Kind::big)) return Value::of(as_real(self));
+  if (self.is(Kind::string) && read_real(self.text(), d)) return Value::of(d);
+  return a[0].given() ? a[0] : Value::of(0.0);
+}
+
+Value round(Render&, const Value& self, const Value* a, Args) {
+  const std::int64_t precision = integer(a[0], 0);
+  const std::string_view method = a[1].given() ? required_text(a[1]) : "common";
+  if (method != "common" && method != "ceil" && method != "floor") bad_argument("method must be common, ceil or floor");
+  if (self.is(Kind::undefined)) fail_undefined(self);
+  if (!self.is_number()) bad_argument("type " + std::string(type_name(self)) + " doesn't define __round__ method");
+  if (method == "common") {
+    if (!self.is(Kind::real)) {
+      const std::int64_t i = as_index(self);
+      if (precision >= 0) return Value::of(i);
+      if (precision < -18) return Value::of(std::int64_t{0});
+      std::int64_t unit = 1;
+      for (std::int64_t p = precision; p < 0; ++p) unit *= 10;
+      std::int64_t rest = i % unit, low = i - rest;
+      if (rest < 0) rest += unit, low -= unit;
+      const bool up = rest > unit - rest || (rest == unit - rest && (low / unit) % 2 != 0);
+      return Value::of(up ? low + unit : low);
+    }
+    if (!std::isfinite(self.real) || precision > 400) return self;
+    if (precision < 0) {
+      const double unit = std::pow(10.0, static_cast<double>(-precision));
+      return Value::of(std::isinf(unit) ? 0.0 : std::nearbyint(self.real / unit) * unit);
+    }
+    char digits[800];
+    std::snprintf(digits, sizeof digits, "%.*f", static_cast<int>(precision), self.real);
+    return Value::of(std::strtod(digits, nullptr));
+  }
+  const double unit = std::pow(10.0, static_cast<double>(precision)), scaled = as_real(self) * unit;
+  return Value::of((method == "ceil" ? std::ceil(scaled) : std::floor(scaled)) / unit);
+}
+
+Value file_size(Render& r, const Value& self, const Value* a, Args all) {
+  const double bytes = as_real(to_real(r, self, a + 2, all));
+  const bool binary = flag(a[0]);
+  const double base = binary ? 1024 : 1000;
+  if (bytes == 1) return r.string("1 Byte");
+  char out[64];
+  if (bytes < base) {
+    std::snprintf(out, sizeof out, "%lld Bytes", static_cast<long long>(bytes));
+    return r.string(out);
+  }
+  double unit = base * base;
+  const std::string_view prefixes = "kMGTPEZY";
+  std::size_t i = 0;
+  for (; i + 1 < prefixes.size() && bytes >= unit; ++i) unit *= base;
+  const std::string name = (binary && prefixes[i] == 'k' ? std::string("K") : std::string(1, prefixes[i])) + (binary ? "iB" : "B");
+  std::snprintf(out, sizeof out, "%.1f %s", base * bytes / unit, name.c_str());
+  return r.string(out);
+}
+
+Value to_json_text(Render& r, const Value& self, const Value* a, Args) {
+  JsonStyle style;
+  style.ensure_ascii = flag(a[0]);
+  if (is_given(a[1])) {
+    style.pretty = true;
+    style.item_separator = ",";
+    style.indent = a[1].is(Kind::string) ? std::string(a[1].text())
+                                         : std::string(static_cast<std::size_t>(std::clamp<std::int64_t>(as_index(a[1]), 0, 1000)), ' ');
+  }
+  if (is_given(a[2])) {
+    const List* pair = iterate(r.heap(), a[2]);
+    if (pair->size != 2) bad_argument("separators must be a pair");
+    style.item_separator = required_text(pair->at(0));
+    style.key_separator = required_text(pair->at(1));
+  }
+  style.sort_keys = flag(a[3]);
+  Writer out(r.heap());
+  write_json(out, self, style);
+  return out.take();
+}
+
+Value from_json(Render& r, const Value& self, const Value*, Args) {
+  return parse_json(r.heap(), required_text(self), any_untrusted(*self.string));
+}
+
+constexpr Row kRows[] = {
+    {"abs", absolute},
+    {"capitalize", changed<capitalize>},
+    {"center",
+     [](Render& r, const Value& v, const Value* a, Args) { return centered(r, text_of(r, v), integer(a[0], 80), r.string(" ")); },
+     {"width?"}},
+    {"d", default_value, {"default_value?", "boolean?"}},
+    {"default", default_value, {"default_value?", "boolean?"}},
+    {"e", escape},
+    {"escape", escape},
+    {"filesizeformat", file_size, {"binary?"}},
+    {"float", to_real, {"default?"}},
+    {"forceescape", force_escape},
+    {"format", format, {"*"}},
+    {"from_json", from_json},
+    {"indent", indent, {"width?", "first?", "blank?"}},
+    {"int", to_integer, {"default?", "base?"}},
+    {"lower", changed<lower>},
+    {"replace", replace, {"old", "new", "count?"}},
+    {"round", round, {"precision?", "method?"}},
+    {"safe", safe},
+    {"string", [](Render& r, const Value& v, const Value*, Args) { return text_of(r, v); }},
+    {"title", changed<title_words>},
+    {"tojson", to_json_text, {"ensure_ascii?", "indent?", "separators?", "sort_keys?"}},
+    {"trim", trim, {"chars?"}},
+    {"truncate", truncate, {"length?", "killwords?", "end?", "leeway?"}},
+    {"upper", changed<upper>},
+    {"urlencode", url_encode},
+    {"wordcount", word_count},
+};
+
+}  // namespace
+
+std::span<const Row> text_filters() { return kRows; }
+
+}  // namespace quern::templates

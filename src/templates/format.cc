@@ -1,0 +1,327 @@
+#include <algorithm>
+#include <cmath>
+#include <cstdio>
+
+#include "templates/operators.h"
+
+// Python's two ways to format: '%' and format specifications.
+namespace quern::templates {
+namespace {
+
+constexpr std::int64_t kMaxWidth = 1 << 20;
+
+[[noreturn]] void fail(std::string message) { throw Error(Code::invalid_argument, std::move(message)); }
+
+struct Spec {
+  std::string fill = " ";
+  char align = 0;  // < > ^ =, 0 = by type
+  char sign = '-';
+  bool alternate = false;
+  std::int64_t width = 0;
+  char grouping = 0;  // , or _
+  std::int64_t precision = -1;
+  char type = 0;
+};
+
+std::int64_t read_number(std::string_view text, std::size_t& pos) {
+  std::int64_t n = 0;
+  for (; pos < text.size() && text[pos] >= '0' && text[pos] <= '9'; ++pos) {
+    n = n * 10 + (text[pos] - '0');
+    if (n > kMaxWidth) throw Error(Code::resource_exhausted, "a width or precision in a format is too large");
+  }
+  return n;
+}
+
+std::string float_digits(double d, char type, std::int64_t precision, bool alternate) {
+  if (precision > 1000) throw Error(Code::resource_exhausted, "a precision in a format is too large");
+  if (std::isnan(d) || std::isinf(d)) {
+    std::string word = std::isnan(d) ? "nan" : d < 0 ? "-inf" : "inf";
+    if (type == 'F' || type == 'E' || type == 'G')
+      for (char& c : word) c = static_cast<char>(std::toupper(c));
+    return word;
+  }
+  const char form[] = {'%', alternate ? '#' : '.', alternate ? '.' : '*', alternate ? '*' : type, alternate ? type : '\0', '\0'};
+  char buffer[1500];
+  std::snprintf(buffer, sizeof buffer, form, static_cast<int>(precision < 0 ? 6 : precision), d);
+  return buffer;
+}
+
+std::string in_base(std::uint64_t magnitude, unsigned base, bool capital) {
+  std::string out;
+  do out += (capital ? "0123456789ABCDEF" : "0123456789abcdef")[magnitude % base];
+  while ((magnitude /= base) != 0);
+  std::reverse(out.begin(), out.end());
+  return out;
+}
+
+std::uint64_t magnitude_of(std::int64_t i) { return i < 0 ? 0 - static_cast<std::uint64_t>(i) : static_cast<std::uint64_t>(i); }
+
+std::string group_digits(const std::string& digits, char separator, std::size_t every) {
+  std::size_t whole = 0;
+  while (whole < digits.size() && std::isxdigit(static_cast<unsigned char>(digits[whole]))) ++whole;
+  std::string out;
+  for (std::size_t i = 0; i < whole; ++i) {
+    if (i != 0 && (whole - i) % every == 0) out += separator;
+    out += digits[i];
+  }
+  return out + digits.substr(whole);
+}
+
+// sign and prefix | body, widened to the specification.
+std::string pad_number(bool negative, const std::string& prefix, const std::string& body, const Spec& s) {
+  const std::string sign = negative ? "-" : s.sign == '+' ? "+" : s.sign == ' ' ? " " : "";
+  const std::size_t size = sign.size() + prefix.size() + body.size();
+  const std::size_t room = static_cast<std::size_t>(s.width) > size ? static_cast<std::size_t>(s.width) - size : 0;
+  const auto fill = [&](std::size_t n) {
+    std::string out;
+    while (n-- > 0) out += s.fill;
+    return out;
+  };
+  switch (s.align ? s.align : '>') {
+    case '<': return sign + prefix + body + fill(room);
+    case '^': return fill(room / 2) + sign + prefix + body + fill(room - room / 2);
+    case '=': return sign + prefix + fill(room) + body;
+    default: return fill(room) + sign + prefix + body;
+  }
+}
+
+void write_padded(Writer& out, const Value& text, const Spec& s) {
+  const std::string_view view = text.text();
+  const std::size_t end = s.precision < 0 ? view.size() : byte_offset(view, static_cast<std::size_t>(s.precision));
+  const std::size_t size = code_points(view.substr(0, end));
+  const std::size_t room = static_cast<std::size_t>(s.width) > size ? static_cast<std::size_t>(s.width) - size : 0;
+  const std::size_t before = s.align == '>' ? room : s.align == '^' ? room / 2 : 0;
+  for (std::size_t i = 0; i < before; ++i) out.add(s.fill);
+  out.add(*text.string, 0, end);
+  for (std::size_t i = before; i < room; ++i) out.add(s.fill);
+}
+
+std::string format_integer(std::int64_t i, const Spec& s) {
+  const std::uint64_t magnitude = magnitude_of(i);
+  std::string body, prefix;
+  switch (s.type) {
+    case 'x':
+    case 'X':
+      body = in_base(magnitude, 16, s.type == 'X');
+      prefix = s.type == 'X' ? "0X" : "0x";
+      break;
+    case 'o':
+      body = in_base(magnitude, 8, false);
+      prefix = "0o";
+      break;
+    case 'b':
+      body = in_base(magnitude, 2, false);
+      prefix = "0b";
+      break;
+    default: body = std::to_string(magnitude);
+  }
+  if (s.grouping) body = group_digits(body, s.grouping, prefix.empty() ? 3 : 4);
+  return pad_number(i < 0, s.alternate ? prefix : "", body, s);
+}
+
+std::string format_real(double d, const Spec& s) {
+  std::string body;
+  if (s.type == 0 && s.precision < 0)
+    body = float_repr(d);
+  else if (s.type == '%')
+    body = float_digits(d * 100, 'f', s.precision, false) + "%";
+  else
+    body = float_digits(d, s.type == 0 || s.type == 'n' ? 'g' : s.type, s.precision, s.alternate);
+  if (s.type == 0 && s.precision >= 0 && body.find_first_not_of("-0123456789") == body.npos) body += ".0";
+  const bool negative = body[0] == '-';
+  if (negative) body.erase(0, 1);
+  if (s.grouping) body = group_digits(body, s.grouping, 3);
+  return pad_number(negative, "", body, s);
+}
+
+Spec parse_spec(std::string_view text) {
+  Spec s;
+  std::size_t pos = 0;
+  const auto is_align = [](char c) { return c == '<' || c == '>' || c == '^' || c == '='; };
+  const std::size_t second = text.empty() ? 0 : byte_offset(text, 1);
+  if (second != 0 && second < text.size() && is_align(text[second])) {
+    s.fill = text.substr(0, second);
+    s.align = text[second];
+    pos = second + 1;
+  } else if (!text.empty() && is_align(text[0])) {
+    s.align = text[pos++];
+  }
+  if (pos < text.size() && (text[pos] == '+' || text[pos] == '-' || text[pos] == ' ')) s.sign = text[pos++];
+  if (pos < text.size() && text[pos] == '#') s.alternate = true, ++pos;
+  if (pos < text.size() && text[pos] == '0') {
+    ++pos;
+    if (!s.align) s.align = '=', s.fill = "0";
+  }
+  s.width = read_number(text, pos);
+  if (pos < text.size() && (text[pos] == ',' || text[pos] == '_')) s.grouping = text[pos++];
+  if (pos < text.size() && text[pos] == '.') {
+    const std::size_t start = ++pos;
+    s.precision = read_number(text, pos);
+    if (pos == start) fail("Format specifier missing precision");
+  }
+  if (pos < text.size()) s.type = text[pos++];
+  if (pos != text.size()) fail("Invalid format specifier '" + std::string(text) + "'");
+  return s;
+}
+
+// One conversion of a '%' format.
+struct Conversion {
+  Spec spec;
+  bool zero = false, left = false;
+};
+
+void write_conversion(Writer& out, const Value& v, Conversion c, Heap& heap, bool escape) {
+  Spec& s = c.spec;
+  s.align = c.left ? '<' : '>';
+  const bool number = v.is_number();
+  switch (s.type) {
+    case 's':
+    case 'r':
+    case 'a': {
+      Writer text(heap);
+      s.type == 's' ? write_str(text, v) : write_repr(text, v);
+      Value value = text.take();
+      if (escape && !v.markup) value = make_string(heap, html_escape(value.text()), any_untrusted(*value.string));
+      return write_padded(out, value, s);
+    }
+    case 'c': {
+      std::string one;
+      if (number)
+        append_code_point(one, static_cast<char32_t>(as_index(v)));
+      else if (v.is(Kind::string) && code_points(v.text()) == 1)
+        return s.precision = -1, write_padded(out, v, s);
+      else
+        fail("%c requires int or char");
+      return write_padded(out, make_string(heap, one), s);
+    }
+    case 'd':
+    case 'i':
+    case 'u':
+    case 'x':
+    case 'X':
+    case 'o': {
+      if (v.is(Kind::undefined)) fail_undefined(v);
+      const bool decimal = s.type == 'd' || s.type == 'i' || s.type == 'u';
+      if (!number || (v.is(Kind::real) && !decimal))
+        fail("%" + std::string(1, s.type) + " format: a" + (decimal ? " real number" : "n integer") + " is required, not " +
+             std::string(type_name(v)));
+      if (v.is(Kind::real) && !(std::abs(v.real) < 9e18)) fail("cannot convert this float to an integer");
+      const std::int64_t i = v.is(Kind::real) ? static_cast<std::int64_t>(v.real) : as_index(v);
+      if (decimal) s.type = 'd';
+      std::string body = s.type == 'd' ? std::to_string(magnitude_of(i)) : in_base(magnitude_of(i), s.type == 'o' ? 8 : 16, s.type == 'X');
+      if (s.precision > static_cast<std::int64_t>(body.size())) body.insert(0, static_cast<std::size_t>(s.precision) - body.size(), '0');
+      if (c.zero && !c.left) s.align = '=', s.fill = "0";
+      const std::string prefix = !s.alternate || s.type == 'd' ? "" : s.type == 'o' ? "0o" : s.type == 'x' ? "0x" : "0X";
+      return out.add(pad_number(i < 0, prefix, body, s));
+    }
+    case 'e':
+    case 'E':
+    case 'f':
+    case 'F':
+    case 'g':
+    case 'G': {
+      if (v.is(Kind::undefined)) fail_undefined(v);
+      if (!number) fail("must be real number, not " + std::string(type_name(v)));
+      std::string body = float_digits(as_real(v), s.type, s.precision, s.alternate);
+      const bool negative = body[0] == '-';
+      if (negative) body.erase(0, 1);
+      if (c.zero && !c.left) s.align = '=', s.fill = "0";
+      return out.add(pad_number(negative, "", body, s));
+    }
+    default: fail("unsupported format character '" + std::string(1, s.type) + "'");
+  }
+}
+
+}  // namespace
+
+void write_formatted(Writer& out, const Value& v, std::string_view text) {
+  if (text.empty()) return write_str(out, v);
+  const Spec s = parse_spec(text);
+  if (v.is(Kind::string)) {
+    if (s.type && s.type != 's') fail("Unknown format code '" + std::string(1, s.type) + "' for object of type 'str'");
+    if (s.align == '=') fail("'=' alignment not allowed in string format specifier");
+    return write_padded(out, v, s);
+  }
+  if (!v.is_number()) fail("unsupported format string passed to " + std::string(type_name(v)) + ".__format__");
+  static constexpr std::string_view kReal = "eEfFgGn%", kInteger = "dxXobnc";
+  if (v.is(Kind::real) || (s.type && kReal.find(s.type) != kReal.npos && s.type != 'n')) {
+    if (s.type && kReal.find(s.type) == kReal.npos) fail("Unknown format code '" + std::string(1, s.type) + "' for object of type 'float'");
+    return out.add(format_real(as_real(v), s));
+  }
+  if (s.type && kInteger.find(s.type) == kInteger.npos)
+    fail("Unknown format code '" + std::string(1, s.type) + "' for object of type 'int'");
+  if (s.precision >= 0) fail("Precision not allowed in integer format specifier");
+  out.add(format_integer(as_index(v), s));
+}
+
+Value format_percent(Heap& heap, const Value& format, const Value& args) {
+  const std::string_view text = format.text();
+  const bool tuple = args.is(Kind::list) && (args.list->type == Sequence::tuple || args.list->type == Sequence::group);
+  std::size_t next = 0, pos = 0;
+  const auto take = [&]() -> Value {
+    if (tuple) {
+      if (next >= args.list->size) fail("not enough arguments for format string");
+      return args.list->at(next++);
+    }
+    if (next++ != 0) fail("not enough arguments for format string");
+    return args;
+  };
+  Writer out(heap);
+  while (pos < text.size()) {
+    const std::size_t percent = std::min(text.find('%', pos), text.size());
+    out.add(*format.string, pos, percent);
+    if (percent == text.size()) break;
+    pos = percent + 1;
+    Conversion c;
+    Value keyed = Value::of(Kind::absent);
+    if (pos < text.size() && text[pos] == '(') {
+      const std::size_t close = text.find(')', pos);
+      if (close == text.npos) fail("incomplete format key");
+      if (!args.is(Kind::dict)) fail("format requires a mapping");
+      const Value* found = args.dict->find(text.substr(pos + 1, close - pos - 1));
+      if (!found) fail("the format's key '" + std::string(text.substr(pos + 1, close - pos - 1)) + "' is missing");
+      keyed = *found;
+      next = 1;
+      pos = close + 1;
+    }
+    for (; pos < text.size(); ++pos) {
+      if (text[pos] == '-')
+        c.left = true;
+      else if (text[pos] == '0')
+        c.zero = true;
+      else if (text[pos] == '+')
+        c.spec.sign = '+';
+      else if (text[pos] == ' ')
+        c.spec.sign = c.spec.sign == '+' ? '+' : ' ';
+      else if (text[pos] == '#')
+        c.spec.alternate = true;
+      else
+        break;
+    }
+    const auto number = [&]() -> std::int64_t {
+      if (pos >= text.size() || text[pos] != '*') return read_number(text, pos);
+      ++pos;
+      const std::int64_t n = as_index(take());
+      if (n > kMaxWidth || n < -kMaxWidth) throw Error(Code::resource_exhausted, "a width or precision in a format is too large");
+      return n;
+    };
+    c.spec.width = number();
+    if (c.spec.width < 0) c.left = true, c.spec.width = -c.spec.width;
+    if (pos < text.size() && text[pos] == '.') ++pos, c.spec.precision = std::max<std::int64_t>(0, number());
+    if (pos < text.size() && (text[pos] == 'l' || text[pos] == 'h' || text[pos] == 'L')) ++pos;
+    if (pos >= text.size()) fail("incomplete format");
+    c.spec.type = text[pos++];
+    if (c.spec.type == '%') {
+      out.add("%");
+      continue;
+    }
+    write_conversion(out, keyed.given() ? keyed : take(), c, heap, format.markup);
+  }
+  const bool all_used =
+      tuple ? next >= args.list->size
+            : next != 0 || args.is(Kind::dict) || args.is(Kind::undefined) || (args.is(Kind::list) && args.list->type == Sequence::list);
+  if (!all_used) fail("not all arguments converted during string formatting");
+  return out.take(format.markup);
+}
+
+}  // namespace quern::templates

@@ -1,0 +1,348 @@
+#include "templates/operators.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+namespace quern::templates {
+namespace {
+
+constexpr int kMaxDepth = 256;
+
+[[noreturn]] void fail(std::string message) { throw Error(Code::invalid_argument, std::move(message)); }
+[[noreturn]] void too_deep() { throw Error(Code::resource_exhausted, "a value is nested too deeply (or holds itself)"); }
+[[noreturn]] void overflow() { throw Error(Code::unsupported, "an integer does not fit in 64 bits"); }
+
+std::string quoted_type(const Value& v) { return "'" + std::string(type_name(v)) + "'"; }
+
+bool is_tuple(const Value& v) { return v.is(Kind::list) && (v.list->type == Sequence::tuple || v.list->type == Sequence::group); }
+
+int sign(double d) { return d < 0 ? -1 : d > 0 ? 1 : 0; }
+
+// Exact where both are integers.
+int compare_numbers(const Value& a, const Value& b) {
+  if (!a.is(Kind::real) && !b.is(Kind::real) && !a.is(Kind::big) && !b.is(Kind::big)) {
+    const std::int64_t x = as_index(a), y = as_index(b);
+    return x < y ? -1 : x > y;
+  }
+  return sign(as_real(a) - as_real(b));
+}
+
+bool numeric(const Value& v) { return v.is_number() || v.is(Kind::big); }
+
+Value repeat(Heap& heap, const Value& what, std::int64_t count) {
+  const std::size_t times = count < 0 ? 0 : static_cast<std::size_t>(count);
+  if (what.is(Kind::string)) {
+    Writer out(heap);
+    if (what.string->size != 0 && times > (std::size_t{1} << 30) / what.string->size)
+      throw Error(Code::resource_exhausted, "a repeated string would be longer than 1 GiB");
+    for (std::size_t i = 0; what.string->size != 0 && i < times; ++i) out.add(*what.string);
+    return out.take(what.markup);
+  }
+  const std::size_t size = what.list->size;
+  if (size != 0 && times > (std::size_t{1} << 28) / size) throw Error(Code::resource_exhausted, "a repeated list would be too long");
+  List* result = make_list(heap, size * times, what.list->type);
+  for (std::size_t i = 0; i < times; ++i)
+    for (std::size_t k = 0; k < size; ++k) append(heap, *result, what.list->at(k));
+  return Value::of(result);
+}
+
+std::int64_t floor_divide(std::int64_t a, std::int64_t b) {
+  if (b == -1) {
+    if (a == std::numeric_limits<std::int64_t>::min()) overflow();
+    return -a;
+  }
+  return a / b - ((a % b != 0) && ((a < 0) != (b < 0)));
+}
+
+double floor_modulo(double a, double b) {
+  const double r = std::fmod(a, b);
+  if (r != 0 && (r < 0) != (b < 0)) return r + b;
+  return r == 0 ? std::copysign(0.0, b) : r;
+}
+
+Value integer_power(std::int64_t base, std::int64_t exponent) {
+  if (exponent < 0) {
+    if (base == 0) fail("0.0 cannot be raised to a negative power");
+    return Value::of(std::pow(static_cast<double>(base), static_cast<double>(exponent)));
+  }
+  std::int64_t result = 1;
+  while (exponent != 0) {
+    if ((exponent & 1) && __builtin_mul_overflow(result, base, &result)) overflow();
+    exponent >>= 1;
+    if (exponent != 0 && __builtin_mul_overflow(base, base, &base)) overflow();
+  }
+  return Value::of(result);
+}
+
+Value integers(Operator op, std::int64_t a, std::int64_t b) {
+  std::int64_t r = 0;
+  switch (op) {
+    case Operator::add:
+      if (__builtin_add_overflow(a, b, &r)) overflow();
+      return Value::of(r);
+    case Operator::subtract:
+      if (__builtin_sub_overflow(a, b, &r)) overflow();
+      return Value::of(r);
+    case Operator::multiply:
+      if (__builtin_mul_overflow(a, b, &r)) overflow();
+      return Value::of(r);
+    case Operator::divide:
+      if (b == 0) fail("division by zero");
+      return Value::of(static_cast<double>(a) / static_cast<double>(b));
+    case Operator::floor_divide:
+      if (b == 0) fail("integer division or modulo by zero");
+      return Value::of(floor_divide(a, b));
+    case Operator::modulo:
+      if (b == 0) fail("integer modulo by zero");
+      return Value::of(b == -1 ? std::int64_t{0} : a - floor_divide(a, b) * b);
+    case Operator::power: return integer_power(a, b);
+  }
+  return {};
+}
+
+Value reals(Operator op, double a, double b) {
+  switch (op) {
+    case Operator::add: return Value::of(a + b);
+    case Operator::subtract: return Value::of(a - b);
+    case Operator::multiply: return Value::of(a * b);
+    case Operator::divide:
+      if (b == 0) fail("float division by zero");
+      return Value::of(a / b);
+    case Operator::floor_divide:
+      if (b == 0) fail("float floor division by zero");
+      return Value::of(std::floor((a - floor_modulo(a, b)) / b + 0.5));
+    case Operator::modulo:
+      if (b == 0) fail("float modulo");
+      return Value::of(floor_modulo(a, b));
+    case Operator::power: {
+      if (a == 0 && b < 0) fail("0.0 cannot be raised to a negative power");
+      const double r = std::pow(a, b);
+      if (std::isnan(r) && !std::isnan(a) && !std::isnan(b)) throw Error(Code::unsupported, "a complex number");
+      if (std::isinf(r) && !std::isinf(a) && !std::isinf(b)) fail("Numerical result out of range");
+      return Value::of(r);
+    }
+  }
+  return {};
+}
+
+constexpr std::string_view kSymbols[] = {"+", "-", "*", "/", "//", "%", "** or pow()"};
+
+std::string_view symbol(Operator op) { return kSymbols[static_cast<std::size_t>(op)]; }
+
+// One of the two strings is markup: Python's Markup escapes the other.
+Value add_strings(Heap& heap, const Value& a, const Value& b) {
+  Writer out(heap);
+  const bool markup = a.markup || b.markup;
+  for (const Value& part : {a, b}) {
+    if (markup && !part.markup)
+      out.add(html_escape(part.text()), any_untrusted(*part.string));
+    else
+      out.add(*part.string);
+  }
+  return out.take(markup);
+}
+
+}  // namespace
+
+std::string_view type_name(const Value& v) {
+  switch (v.kind) {
+    case Kind::absent:
+    case Kind::undefined: return "Undefined";
+    case Kind::none: return "NoneType";
+    case Kind::boolean: return "bool";
+    case Kind::integer:
+    case Kind::big: return "int";
+    case Kind::real: return "float";
+    case Kind::string: return v.markup ? "Markup" : "str";
+    case Kind::list: {
+      static constexpr std::string_view kNames[] = {"list",      "tuple",       "tuple",      "range",
+                                                    "dict_keys", "dict_values", "dict_items", "generator"};
+      return kNames[static_cast<std::size_t>(v.list->type)];
+    }
+    case Kind::dict: return "dict";
+    case Kind::space: return "Namespace";
+    case Kind::function: return "function";
+    case Kind::method: return "method";
+    case Kind::macro: return "Macro";
+    case Kind::loop: return "LoopContext";
+    case Kind::cycler: return "Cycler";
+    case Kind::joiner: return "Joiner";
+  }
+  return "object";
+}
+
+std::string object_name(const Value& v) { return v.is(Kind::none) ? "None" : std::string(type_name(v)) + " object"; }
+
+void fail_undefined(const Value& v) {
+  const std::string name = v.string ? std::string(v.text()) : "value";
+  if (v.owner == Kind::absent) fail("'" + name + "' is undefined");
+  Value owner = Value::of(v.owner);
+  static List list;  // only its type is read
+  if (v.owner == Kind::list) owner = Value::of(&list);
+  fail("'" + object_name(owner) + "' has no attribute '" + name + "'");
+}
+
+bool truth(const Value& v) {
+  switch (v.kind) {
+    case Kind::absent:
+    case Kind::undefined:
+    case Kind::none: return false;
+    case Kind::boolean: return v.boolean;
+    case Kind::integer: return v.integer != 0;
+    case Kind::real: return v.real != 0;
+    case Kind::string: return v.string->size != 0;
+    case Kind::list: return v.list->type == Sequence::generator || v.list->size != 0;
+    case Kind::dict: return v.dict->size != 0;
+    default: return true;
+  }
+}
+
+bool equal(const Value& a, const Value& b, int depth) {
+  if (depth > kMaxDepth) too_deep();
+  if (a.is_number() && b.is_number())
+    return compare_numbers(a, b) == 0 && !(a.is(Kind::real) && std::isnan(a.real)) && !(b.is(Kind::real) && std::isnan(b.real));
+  if (a.kind != b.kind) return false;
+  switch (a.kind) {
+    case Kind::string:
+    case Kind::big: return a.text() == b.text();
+    case Kind::none:
+    case Kind::undefined: return true;
+    case Kind::list: {
+      if (a.list == b.list) return true;
+      const bool same = a.list->type == b.list->type || (is_tuple(a) && is_tuple(b));
+      if (!same || a.list->type == Sequence::generator || a.list->type == Sequence::values || a.list->size != b.list->size) return false;
+      for (std::size_t i = 0; i < a.list->size; ++i)
+        if (!equal(a.list->at(i), b.list->at(i), depth + 1)) return false;
+      return true;
+    }
+    case Kind::dict:
+      if (a.dict == b.dict) return true;
+      if (a.dict->size != b.dict->size) return false;
+      for (std::size_t i = 0; i < a.dict->size; ++i) {
+        const Value* other = b.dict->find(a.dict->entries[i].key);
+        if (!other || !equal(a.dict->entries[i].value, *other, depth + 1)) return false;
+      }
+      return true;
+    default: return a.dict == b.dict;  // the same object; every pointer of the union is read alike
+  }
+}
+
+int compare(const Value& a, const Value& b, std::string_view op, int depth) {
+  if (depth > kMaxDepth) too_deep();
+  if (a.is(Kind::undefined)) fail_undefined(a);
+  if (b.is(Kind::undefined)) fail_undefined(b);
+  if (numeric(a) && numeric(b)) return compare_numbers(a, b);
+  if (a.is(Kind::string) && b.is(Kind::string)) return a.text().compare(b.text());  // UTF-8 sorts as its code points do
+  if (a.is(Kind::list) && b.is(Kind::list)) {
+    const Sequence type = a.list->type;
+    if ((type == Sequence::list && b.list->type == type) || (is_tuple(a) && is_tuple(b))) {
+      for (std::size_t i = 0; i < std::min(a.list->size, b.list->size); ++i)
+        if (!equal(a.list->at(i), b.list->at(i))) return compare(a.list->at(i), b.list->at(i), op, depth + 1);
+      return a.list->size < b.list->size ? -1 : a.list->size > b.list->size;
+    }
+  }
+  fail("'" + std::string(op) + "' not supported between instances of " + quoted_type(a) + " and " + quoted_type(b));
+}
+
+bool contains(Heap& heap, const Value& container, const Value& item) {
+  switch (container.kind) {
+    case Kind::string:
+      if (!item.is(Kind::string)) fail("'in <string>' requires string as left operand, not " + std::string(type_name(item)));
+      return container.text().find(item.text()) != std::string_view::npos;
+    case Kind::dict: return container.dict->find(item) != nullptr;
+    case Kind::undefined: return false;
+    default: {
+      if (!is_iterable(container)) fail("argument of type " + quoted_type(container) + " is not iterable");
+      const List* items = iterate(heap, container);
+      for (std::size_t i = 0; i < items->size; ++i)
+        if (equal(items->at(i), item)) return true;
+      return false;
+    }
+  }
+}
+
+std::int64_t as_index(const Value& v) {
+  if (v.is(Kind::integer)) return v.integer;
+  if (v.is(Kind::boolean)) return v.boolean;
+  if (v.is(Kind::undefined)) fail_undefined(v);
+  if (v.is(Kind::big)) overflow();
+  fail(quoted_type(v) + " object cannot be interpreted as an integer");
+}
+
+double as_real(const Value& v) {
+  if (v.is(Kind::real)) return v.real;
+  if (v.is(Kind::big)) return std::strtod(std::string(v.text()).c_str(), nullptr);
+  return static_cast<double>(as_index(v));
+}
+
+Value arithmetic(Heap& heap, Operator op, const Value& a, const Value& b) {
+  if (a.is(Kind::undefined)) fail_undefined(a);
+  if (op == Operator::modulo && a.is(Kind::string)) return format_percent(heap, a, b);
+  if (b.is(Kind::undefined)) fail_undefined(b);
+  if (a.is_number() && b.is_number()) {
+    if (a.is(Kind::real) || b.is(Kind::real)) return reals(op, as_real(a), as_real(b));
+    return integers(op, as_index(a), as_index(b));
+  }
+  if (a.is(Kind::big) || b.is(Kind::big)) overflow();
+  if (op == Operator::add) {
+    if (a.is(Kind::string) && b.is(Kind::string)) return add_strings(heap, a, b);
+    if (a.is(Kind::list) && b.is(Kind::list) && a.list->type <= Sequence::group &&
+        (a.list->type == b.list->type || (is_tuple(a) && is_tuple(b)))) {
+      List* sum = make_list(heap, a.list->size + b.list->size, is_tuple(a) ? Sequence::tuple : Sequence::list);
+      for (const List* part : {a.list, b.list})
+        for (std::size_t i = 0; i < part->size; ++i) append(heap, *sum, part->at(i));
+      return Value::of(sum);
+    }
+    if (a.is(Kind::string)) fail("can only concatenate str (not \"" + std::string(type_name(b)) + "\") to str");
+  }
+  if (op == Operator::multiply) {
+    const auto repeatable = [](const Value& v) { return v.is(Kind::string) || (v.is(Kind::list) && v.list->type <= Sequence::group); };
+    if (repeatable(a) && (b.is(Kind::integer) || b.is(Kind::boolean))) return repeat(heap, a, as_index(b));
+    if (repeatable(b) && (a.is(Kind::integer) || a.is(Kind::boolean))) return repeat(heap, b, as_index(a));
+  }
+  fail("unsupported operand type(s) for " + std::string(symbol(op)) + ": " + quoted_type(a) + " and " + quoted_type(b));
+}
+
+Value negate(const Value& v) {
+  if (v.is(Kind::undefined)) fail_undefined(v);
+  if (v.is(Kind::real)) return Value::of(-v.real);
+  if (!v.is_number() && !v.is(Kind::big)) fail("bad operand type for unary -: " + quoted_type(v));
+  return integers(Operator::subtract, 0, as_index(v));
+}
+
+Value concatenate(Heap& heap, std::span<const Value> parts) {
+  std::size_t size = 0, spans = 0;
+  for (const Value& p : parts) {
+    size += p.string->size;
+    spans += std::max<std::size_t>(1, p.string->span_count);
+  }
+  char* bytes = heap.array<char>(size);
+  const Value result = view_string(heap, {bytes, size});
+  String& s = *const_cast<String*>(result.string);  // made one line above
+  Span* marks = nullptr;
+  std::uint32_t count = 0, at = 0;
+  for (const Value& p : parts) {
+    const String& part = *p.string;
+    if (part.size == 0) continue;
+    std::copy(part.data, part.data + part.size, bytes + at);
+    const Span whole{part.size, part.untrusted};
+    const Span* from = part.span_count ? part.spans : &whole;
+    for (std::uint32_t i = 0; i < std::max<std::uint32_t>(1, part.span_count); ++i) {
+      if (!marks) marks = heap.array<Span>(spans);
+      if (count != 0 && marks[count - 1].untrusted == from[i].untrusted)
+        marks[count - 1].end = at + from[i].end;
+      else
+        marks[count++] = {at + from[i].end, from[i].untrusted};
+    }
+    at += part.size;
+  }
+  s.untrusted = count != 0 && marks[0].untrusted;
+  if (count > 1) {
+    s.spans = marks;
+    s.span_count = count;
+  }
+  return result;
+}
+
+}  // namespace quern::templates

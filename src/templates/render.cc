@@ -1,0 +1,320 @@
+#include "templates/render.h"
+#include "templates/lexer.h"
+
+#include <algorithm>
+#include <new>
+#include <utility>
+
+namespace quern::templates {
+Render::Render(const Program& program, const Value& context, const Budget& budget)
+    : program_(program),
+      budget_(budget),
+      heap_(budget.value_bytes),
+      context_(context),
+      writer_(heap_, budget.output_bytes),
+      out_(&writer_),
+      known_(program.names.size(), Value::of(Kind::absent)),
+      deadline_(std::chrono::steady_clock::now() + budget.time) {
+  if (!context.is(Kind::dict)) throw Error(Code::invalid_argument, "the context of a template must be a dict");
+  scope_ = root_ = open_scope(nullptr);
+}
+
+void Render::run() { execute(program_.root); }
+
+void Render::out_of_steps() const {
+  throw Error(Code::resource_exhausted, "the template takes more than " + std::to_string(budget_.steps) + " steps");
+}
+
+void Render::check_time() const {
+  if (std::chrono::steady_clock::now() > deadline_)
+    throw Error(Code::resource_exhausted, "the template takes longer than " + std::to_string(budget_.time.count()) + " ms");
+}
+
+void Render::work(std::size_t amount) {
+  constexpr std::size_t kBetweenLooks = 1 << 16;
+  work_ += amount;
+  if (work_ < kBetweenLooks) return;
+  work_ = 0;
+  check_time();
+}
+
+void Render::check_changeable(const Heap* owner) const {
+  if (owner != &heap_) throw Error(Code::invalid_argument, "a value that the template did not make cannot be changed");
+}
+
+Scope* Render::open_scope(Scope* outer) {
+  Scope* scope = heap_.make<Scope>();
+  scope->outer = outer;
+  return scope;
+}
+
+Value Render::lookup(NameId name) {
+  for (Scope* s = scope_; s; s = s->outer)
+    for (std::uint32_t i = 0; i < s->size; ++i)
+      if (s->cells[i].name == name) return s->cells[i].value;
+  Value& known = known_[static_cast<std::size_t>(name)];
+  if (known.is(Kind::absent)) {
+    const NameInfo& info = program_.names[static_cast<std::size_t>(name)];
+    if (const Value* found = context_.dict->find(info.text.text())) {
+      known = *found;
+    } else if (info.global) {
+      known = Value::of(Kind::function);
+      known.function = info.global;
+    } else {
+      known = undefined(Value::of(Kind::absent), info.text);
+    }
+  }
+  return known;
+}
+
+void Render::define(NameId name, const Value& value) {
+  Scope& s = *scope_;
+  for (std::uint32_t i = 0; i < s.size; ++i)
+    if (s.cells[i].name == name) {
+      s.cells[i].value = value;
+      return;
+    }
+  if (s.size == s.capacity) {
+    const std::uint32_t capacity = std::max<std::uint32_t>(4, s.capacity * 2);
+    Scope::Cell* cells = heap_.array<Scope::Cell>(capacity);
+    std::copy(s.cells, s.cells + s.size, cells);
+    s.cells = cells;
+    s.capacity = capacity;
+  }
+  s.cells[s.size++] = {name, value};
+}
+
+Render::Flow Render::execute_items(const Node& n) {
+  for (std::int32_t i = 0; i < n.count; ++i)
+    if (const Flow flow = execute(child(n, i)); flow != Flow::next) return flow;
+  return Flow::next;
+}
+
+Render::Flow Render::execute(NodeId id) {
+  const Deeper deeper(*this);
+  const Node& n = node(id);
+  step(n);
+  switch (n.kind) {
+    case NodeKind::text: out_->add(*program_.constants[static_cast<std::size_t>(n.a)].string); break;
+    case NodeKind::output: output(n); break;
+    case NodeKind::sequence: return execute_items(n);
+    case NodeKind::choice: return execute_choice(n);
+    case NodeKind::loop: return execute_loop(program_.loops[static_cast<std::size_t>(n.a)]);
+    case NodeKind::assign: assign(n.a, evaluate(n.b)); break;
+    case NodeKind::set_block: assign(n.a, apply_chain(n.b, capture(n.c))); break;
+    case NodeKind::macro: {
+      const MacroNode& macro = program_.macros[static_cast<std::size_t>(n.a)];
+      define(macro.name, make_macro(macro));
+      break;
+    }
+    case NodeKind::call_block: {
+      const Value caller = make_macro(program_.macros[static_cast<std::size_t>(n.a)]);
+      print(evaluate_call(node(n.b), &caller));
+      break;
+    }
+    case NodeKind::filter_block: print(apply_chain(n.a, capture(n.b))); break;
+    case NodeKind::generation: print(capture(n.a)); break;
+    case NodeKind::with: with(n); break;
+    case NodeKind::loop_break: return Flow::loop_break;
+    case NodeKind::loop_continue: return Flow::loop_continue;
+    default: throw Error(Code::internal, "an expression where a statement should be");
+  }
+  return Flow::next;
+}
+
+void Render::print(const Value& value) { write_str(*out_, value); }
+
+void Render::output(const Node& n) {
+  const Node& value = node(n.a);
+  if (value.kind != NodeKind::sum && value.kind != NodeKind::join) return print(evaluate(n.a));
+  // The parts of a sum or join of strings go straight to the output, without making the whole string first.
+  constexpr std::int32_t kParts = 16;
+  Value parts[kParts];
+  if (value.count > kParts) return print(evaluate(n.a));
+  step(value);
+  bool plain = true;
+  for (std::int32_t i = 0; i < value.count; ++i) {
+    parts[i] = evaluate(child(value, i));
+    plain = plain && parts[i].is(Kind::string) && !parts[i].markup;
+  }
+  offset_ = value.offset;
+  if (plain || value.kind == NodeKind::join) {
+    for (std::int32_t i = 0; i < value.count; ++i) print(parts[i]);
+    return;
+  }
+  for (std::int32_t i = 1; i < value.count; ++i) parts[0] = arithmetic(heap_, Operator::add, parts[0], parts[i]);
+  print(parts[0]);
+}
+
+Render::Flow Render::execute_choice(const Node& n) {
+  std::int32_t i = 0;
+  for (; i + 1 < n.count; i += 2)
+    if (truth(evaluate(child(n, i)))) return execute(child(n, i + 1));
+  return i < n.count ? execute(child(n, i)) : Flow::next;
+}
+
+void Render::assign(NodeId target, const Value& value) {
+  const Node& n = node(target);
+  if (n.kind == NodeKind::name) return define(n.a, value);
+  if (n.kind == NodeKind::tuple) return assign_many(n, value);
+  offset_ = n.offset;
+  const Value space = lookup(n.a);
+  if (!space.is(Kind::space)) throw Error(Code::invalid_argument, "cannot assign attribute on non-namespace object");
+  check_changeable(space.dict->heap);
+  set(heap_, *space.dict, program_.names[static_cast<std::size_t>(n.b)].text, value);
+}
+
+void Render::assign_many(const Node& target, const Value& value) {
+  const List* items = iterate(heap_, value);
+  const auto wanted = static_cast<std::size_t>(target.count);
+  if (items->size > wanted) throw Error(Code::invalid_argument, "too many values to unpack (expected " + std::to_string(wanted) + ")");
+  if (items->size < wanted)
+    throw Error(Code::invalid_argument,
+                "not enough values to unpack (expected " + std::to_string(wanted) + ", got " + std::to_string(items->size) + ")");
+  for (std::size_t i = 0; i < wanted; ++i) assign(child(target, static_cast<std::int32_t>(i)), items->at(i));
+}
+
+void Render::with(const Node& n) {
+  Scope* outer = scope_;
+  Scope* inner = open_scope(outer);
+  std::vector<Value> values;
+  for (std::int32_t i = 1; i < n.count; i += 2) values.push_back(evaluate(child(n, i)));  // all in the outer scope
+  scope_ = inner;
+  for (std::int32_t i = 0; i < n.count; i += 2) assign(child(n, i), values[static_cast<std::size_t>(i / 2)]);
+  execute(n.a);
+  scope_ = outer;
+}
+
+Value Render::capture(NodeId body) {
+  Writer text(heap_);
+  Writer* outer_out = std::exchange(out_, &text);
+  Scope* outer = scope_;
+  scope_ = open_scope(outer);
+  execute(body);
+  scope_ = outer;
+  out_ = outer_out;
+  return text.take();
+}
+
+Value Render::make_macro(const MacroNode& macro) {
+  for (Scope* s = scope_; s && !s->kept; s = s->outer) s->kept = true;
+  Macro* made = heap_.make<Macro>();
+  *made = {&macro, scope_};
+  Value v = Value::of(Kind::macro);
+  v.macro = made;
+  return v;
+}
+
+Render::Flow Render::execute_loop(const LoopNode& n) { return iterate_loop(n, evaluate(n.iterable), 0); }
+
+// Lets the next item that meets the condition into loop.items; false when there is none.
+bool Render::pull(Loop& loop) {
+  if (loop.items == loop.source) return false;
+  Scope* outer = scope_;
+  Scope* inner = nullptr;
+  bool found = false;
+  while (!found && loop.taken < loop.source->size) {
+    const Value item = loop.source->at(loop.taken++);
+    if (!inner || inner->kept) inner = open_scope(loop.scope);
+    inner->size = 0;
+    scope_ = inner;
+    assign(loop.node->target, item);
+    found = truth(evaluate(loop.node->condition));
+    if (found) append(heap_, *loop.items, item);
+  }
+  scope_ = outer;
+  return found;
+}
+
+Render::Flow Render::iterate_loop(const LoopNode& n, Value iterable, std::int64_t depth0) {
+  const Deeper deeper(*this);
+  Scope* outer = scope_;
+  Loop& loop = *heap_.make<Loop>();
+  loop.node = &n;
+  loop.depth0 = depth0;
+  loop.scope = outer;
+  loop.source = iterate(heap_, iterable);
+  loop.items = n.condition == kNoNode ? loop.source : make_list(heap_);
+  Value self = Value::of(Kind::loop);
+  self.loop = &loop;
+  const Node& target = node(n.target);
+  Scope* scope = nullptr;
+  Flow flow = Flow::next;
+  std::size_t i = 0;
+  for (;; ++i) {
+    if (i >= loop.items->size && !pull(loop)) break;
+    loop.index0 = i;
+    if (!scope || scope->kept) scope = open_scope(outer);
+    scope->size = 0;
+    scope_ = scope;
+    step(target);
+    if (n.uses_loop) define(kLoop, self);
+    assign(n.target, loop.items->at(i));
+    flow = execute(n.body);
+    scope_ = outer;
+    if (flow == Flow::loop_break) break;
+  }
+  scope_ = outer;
+  if (i == 0 && flow == Flow::next && n.otherwise != kNoNode) {
+    scope_ = open_scope(outer);
+    flow = execute(n.otherwise);
+    scope_ = outer;
+    return flow;
+  }
+  return Flow::next;
+}
+
+// ---- Template
+
+namespace {
+
+template <typename Use>
+void render_with(const Program& program, const Value& context, const Budget& budget, Use use) {
+  std::unique_ptr<Render> render;
+  try {
+    render = std::make_unique<Render>(program, context, budget);
+    render->run();
+    use(render->out());
+  } catch (Error& error) {
+    error.in(position(program.name, program.source, render ? render->offset() : 0));
+    throw;
+  } catch (const std::bad_alloc&) {
+    throw Error(Code::resource_exhausted, "out of memory").in(program.name);
+  }
+}
+
+}  // namespace
+
+Template::Template(std::string source, std::string name) : program_(std::make_unique<Program>()) {
+  program_->name = std::move(name);
+  program_->source = normalized_source(source);
+  if (program_->source.size() > (64u << 20)) throw Error(Code::resource_exhausted, "a template is longer than 64 MiB").in(program_->name);
+  parse(*program_);
+}
+
+Template::~Template() = default;
+Template::Template(Template&&) noexcept = default;
+Template& Template::operator=(Template&&) noexcept = default;
+
+std::string Template::render(const Value& context, const Budget& budget) const {
+  std::string text;
+  render_with(*program_, context, budget, [&](const Writer& out) { text = out.text(); });
+  return text;
+}
+
+std::vector<Piece> Template::render_pieces(const Value& context, const Budget& budget) const {
+  std::vector<Piece> pieces;
+  render_with(*program_, context, budget, [&](const Writer& out) {
+    std::size_t begin = 0;
+    for (const Span& span : out.spans()) {
+      pieces.push_back({out.text().substr(begin, span.end - begin), span.untrusted});
+      begin = span.end;
+    }
+  });
+  return pieces;
+}
+
+const std::string& Template::name() const { return program_->name; }
+const std::string& Template::source() const { return program_->source; }
+
+}  // namespace quern::templates

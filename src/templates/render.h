@@ -1,0 +1,158 @@
+#pragma once
+
+#include <chrono>
+#include <string>
+#include <vector>
+
+#include "templates/builtins.h"
+#include "templates/program.h"
+#include "templates/template.h"
+#include "templates/text.h"
+
+// The interpreter: one object a render.
+namespace quern::templates {
+
+/// Names of one block, searched from the inside out. Cells live in the heap, so that macros may keep the scope they were made in.
+struct Scope {
+  struct Cell {
+    NameId name;
+    Value value;
+  };
+  Scope* outer = nullptr;
+  Cell* cells = nullptr;
+  std::uint32_t size = 0, capacity = 0;
+  bool kept = false;  // a macro refers to it: do not reuse
+};
+
+struct Macro {
+  const MacroNode* node;
+  Scope* scope;
+};
+
+/// `loop` of a for statement. `items` grows as the condition lets items of `source` through.
+struct Loop {
+  const LoopNode* node = nullptr;
+  List* source = nullptr;
+  List* items = nullptr;
+  std::size_t taken = 0;  // of source
+  std::size_t index0 = 0;
+  std::int64_t depth0 = 0;
+  Scope* scope = nullptr;
+  List* changed = nullptr;  // arguments of the last loop.changed()
+};
+
+struct Cycler {
+  List* items;
+  std::size_t at = 0;
+  bool used = false;  // joiner
+  Value separator;
+};
+
+class Render {
+ public:
+  Render(const Program& program, const Value& context, const Budget& budget);
+  void run();
+  const Writer& out() const { return *out_; }
+  /// Source offset of what was being evaluated last.
+  std::uint32_t offset() const { return offset_; }
+
+  // For the built-ins
+  Heap& heap() { return heap_; }
+  const Budget& budget() const { return budget_; }
+  Value call(const Value& callee, const Arguments& arguments);
+  Value string(std::string_view text, bool untrusted = false) { return make_string(heap_, text, untrusted); }
+  /// object.name: methods and fields before items, as Python's getattr.
+  Value attribute(const Value& object, std::string_view name);
+  /// object[key]: items before methods.
+  Value item(const Value& object, const Value& key);
+  /// "a.b.0" and the like, as the filters' attribute= reads it.
+  Value path(const Value& object, const Value& path);
+  /// Counts work that is done in bulk (bytes, items), and looks at the clock now and then.
+  void work(std::size_t amount);
+  void check_changeable(const Heap* owner) const;
+
+ private:
+  enum class Flow { next, loop_break, loop_continue };
+  class Deeper;
+
+  // Statements (render.cc)
+  Flow execute(NodeId id);
+  Flow execute_items(const Node& node);
+  Flow execute_loop(const LoopNode& node);
+  Flow iterate_loop(const LoopNode& node, Value iterable, std::int64_t depth0);
+  Flow execute_choice(const Node& node);
+  void output(const Node& node);
+  void print(const Value& value);
+  void assign(NodeId target, const Value& value);
+  void assign_many(const Node& target, const Value& value);
+  void with(const Node& node);
+  Value capture(NodeId body);
+  Value make_macro(const MacroNode& node);
+  bool pull(Loop& loop);
+
+  // Expressions (evaluate.cc)
+  Value evaluate(NodeId id);
+  Value evaluate_sum(const Node& node);
+  Value evaluate_join(const Node& node);
+  Value evaluate_compare(const Node& node);
+  Value evaluate_dict(const Node& node);
+  Value evaluate_list(const Node& node, Sequence type);
+  Value evaluate_call(const Node& node, const Value* caller = nullptr);
+  Value evaluate_filter(const Node& node, const Value& input);
+  Value evaluate_test(const Node& node);
+  Value apply_chain(NodeId chain, const Value& text);
+  struct CallValues;
+  void collect(std::int32_t id, CallValues& values, const Value* caller = nullptr);
+  Value attribute(const Value& object, NameId name);
+  Value loop_attribute(const Value& object, NameId name);
+  Value call_macro(const Macro& macro, const Arguments& arguments);
+  Value call_loop(Loop& loop, const Arguments& arguments);
+  Value undefined(const Value& owner, const Value& name) const;
+
+  Value lookup(NameId name);
+  void define(NameId name, const Value& value);
+  Scope* open_scope(Scope* outer);
+  const Node& node(NodeId id) const { return program_.nodes[static_cast<std::size_t>(id)]; }
+  NodeId child(const Node& n, std::int32_t i) const { return program_.lists[static_cast<std::size_t>(n.first + i)]; }
+  void step(const Node& n) {
+    offset_ = n.offset;
+    if (++steps_ > budget_.steps) out_of_steps();
+    if ((steps_ & 1023) == 0) check_time();
+  }
+  [[noreturn]] void out_of_steps() const;
+  void check_time() const;
+
+  const Program& program_;
+  const Budget& budget_;
+  Heap heap_;
+  Value context_;
+  Writer writer_;
+  Writer* out_;
+  Scope* scope_;
+  Scope* root_;
+  std::vector<Value> known_;  // names of the context and globals, looked up at their first use
+  std::uint32_t offset_ = 0;
+  std::size_t steps_ = 0, work_ = 0, depth_ = 0, calls_ = 0;
+  std::chrono::steady_clock::time_point deadline_;
+};
+
+/// Guards a recursive part of the interpreter.
+class Render::Deeper {
+ public:
+  explicit Deeper(Render& render) : render_(render) {
+    if (++render_.depth_ > kMaxDepth) {
+      --render_.depth_;
+      throw Error(Code::resource_exhausted, "the template is nested or recurses too deeply");
+    }
+  }
+  ~Deeper() { --render_.depth_; }
+
+ private:
+  // Levels of evaluation inside each other. A level takes some 300 bytes of stack (a few KB under the address sanitizer), so this stays
+  // below the 8 MB of a thread.
+  static constexpr std::size_t kMaxDepth = 1500;
+
+  Render& render_;
+};
+
+}  // namespace quern::templates

@@ -1,0 +1,73 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "templates/value.h"
+
+// Text as Python sees it (code points, its white space, its case rules), held as UTF-8, and the building of strings that know their origin.
+namespace quern::templates {
+
+/// The code point at `pos` of valid UTF-8; moves pos behind it.
+char32_t next_code_point(std::string_view text, std::size_t& pos);
+void append_code_point(std::string& out, char32_t c);
+std::size_t code_points(std::string_view text);
+/// Byte offset of code point `n` (text.size() if there are fewer).
+std::size_t byte_offset(std::string_view text, std::size_t n);
+/// Start of the code point that ends at `end` (> 0).
+std::size_t previous_start(std::string_view text, std::size_t end);
+bool is_valid_utf8(std::string_view text);
+std::string to_valid_utf8(std::string_view text);
+
+bool is_space(char32_t c);
+bool is_printable(char32_t c);
+bool is_letter(char32_t c);
+bool is_digit(char32_t c);
+bool is_upper(char32_t c);
+bool is_lower(char32_t c);
+std::string upper(std::string_view text);
+std::string lower(std::string_view text);
+std::string title(std::string_view text);  // str.title: a letter after a non-letter is upper case
+std::string capitalize(std::string_view text);
+
+/// Bytes [first, second) that are left after stripping white space, or the code points in `chars`.
+std::pair<std::size_t, std::size_t> strip(std::string_view text, bool left, bool right);
+std::pair<std::size_t, std::size_t> strip(std::string_view text, std::string_view chars, bool left, bool right);
+
+std::string html_escape(std::string_view text);
+/// As Python's repr: shortest digits that read back, 1.0, 1e-07, 1e+16, inf, nan.
+std::string float_repr(double value);
+std::string string_repr(std::string_view text);
+
+/// Collects text with its origin; every byte counts against the heap's limit and `limit`.
+class Writer {
+ public:
+  explicit Writer(Heap& heap, std::size_t limit = std::size_t{1} << 30) : heap_(heap), limit_(limit) {}
+
+  void add(std::string_view text, bool untrusted = false);
+  void add(const String& s) { add(s, 0, s.size); }
+  void add(const String& s, std::size_t from, std::size_t to);
+  /// The string as a value of the heap.
+  Value take(bool markup = false);
+
+  const std::string& text() const { return text_; }
+  std::string& text() { return text_; }
+  const std::vector<Span>& spans() const { return spans_; }
+  bool any_untrusted() const;
+
+ private:
+  void mark(bool untrusted);
+
+  Heap& heap_;
+  std::size_t limit_;
+  std::string text_;
+  std::vector<Span> spans_;
+};
+
+bool any_untrusted(const String& s);
+/// A part of a string; shares its bytes.
+Value substring(Heap& heap, const Value& s, std::size_t from, std::size_t to);
+
+}  // namespace quern::templates
