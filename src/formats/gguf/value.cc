@@ -83,20 +83,28 @@ Strings::Iterator& Strings::Iterator::operator++() {
   return *this;
 }
 
+Value::Value(const std::byte* entry) : key_(entry + 8), key_bytes_(static_cast<std::uint16_t>(load<std::uint64_t>(entry))) {
+  element_type_ = static_cast<ValueType>(load<std::uint32_t>(key_ + key_bytes_));
+  is_array_ = element_type_ == ValueType::array;
+  if (is_array_) element_type_ = static_cast<ValueType>(load<std::uint32_t>(key_ + key_bytes_ + 4));
+}
+
+std::size_t Value::size() const { return is_array_ ? load<std::uint64_t>(key_ + key_bytes_ + 8) : 1; }
+
 std::span<const std::byte> Value::bytes() const {
-  if (element_type_ != ValueType::string) return {data_, static_cast<std::size_t>(size_ * *detail::element_bytes(element_type_))};
+  if (element_type_ != ValueType::string) return {data(), static_cast<std::size_t>(size() * *detail::element_bytes(element_type_))};
   std::size_t total = 0;
-  for (std::string_view text : Strings(data_, size_)) total += 8 + text.size();
-  return {data_, total};
+  for (std::string_view text : Strings(data(), size())) total += 8 + text.size();
+  return {data(), total};
 }
 
 Strings Value::strings() const {
   if (!is_array_ || element_type_ != ValueType::string) wrong_type("an array of strings");
-  return {data_, size_};
+  return {data(), size()};
 }
 
 void Value::wrong_type(std::string_view wanted) const {
-  throw Error(Code::data_corrupt, fmt::format("metadata {} is {}{}, where {} is expected", detail::quoted(key_),
+  throw Error(Code::data_corrupt, fmt::format("metadata {} is {}{}, where {} is expected", detail::quoted(key()),
                                               is_array_ ? "an array of " : "", name(element_type_), wanted));
 }
 
@@ -110,44 +118,44 @@ void Value::require_array() const {
 
 std::string_view Value::string() const {
   if (element_type_ != ValueType::string) wrong_type("a string");
-  return *Strings::Iterator(data_, 1);
+  return *Strings::Iterator(data(), 1);
 }
 
 bool Value::boolean(std::uint64_t i) const {
   if (element_type_ != ValueType::boolean) wrong_type("a boolean");
-  return load<std::uint8_t>(data_ + i) != 0;
+  return load<std::uint8_t>(data() + i) != 0;
 }
 
 std::uint64_t Value::integer(std::uint64_t i, std::int64_t min, std::uint64_t max) const {
-  const auto n = load_integer(element_type_, data_, i);
+  const auto n = load_integer(element_type_, data(), i);
   if (!n) wrong_type("an integer");
   const bool negative = n->is_signed && static_cast<std::int64_t>(n->bits) < 0;
   if (negative ? static_cast<std::int64_t>(n->bits) < min : n->bits > max)
-    throw Error(Code::data_corrupt, fmt::format("metadata {} is {}, outside {} to {}", detail::quoted(key_), decimal(*n), min, max));
+    throw Error(Code::data_corrupt, fmt::format("metadata {} is {}, outside {} to {}", detail::quoted(key()), decimal(*n), min, max));
   return n->bits;
 }
 
 double Value::floating(std::uint64_t i) const {
-  if (element_type_ == ValueType::f32) return load<float>(data_ + 4 * i);
-  if (element_type_ == ValueType::f64) return load<double>(data_ + 8 * i);
+  if (element_type_ == ValueType::f32) return load<float>(data() + 4 * i);
+  if (element_type_ == ValueType::f64) return load<double>(data() + 8 * i);
   wrong_type("a float");
 }
 
 std::string Value::text(std::size_t max_elements, std::size_t max_characters) const {
   const auto one = [&](std::uint64_t i) -> std::string {
-    if (const auto n = load_integer(element_type_, data_, i)) return decimal(*n);
+    if (const auto n = load_integer(element_type_, data(), i)) return decimal(*n);
     if (element_type_ == ValueType::boolean) return boolean(i) ? "true" : "false";
-    return element_type_ == ValueType::f32 ? fmt::format("{}", load<float>(data_ + 4 * i)) : fmt::format("{}", floating(i));
+    return element_type_ == ValueType::f32 ? fmt::format("{}", load<float>(data() + 4 * i)) : fmt::format("{}", floating(i));
   };
-  const std::size_t shown = std::min<std::size_t>(size_, is_array_ ? max_elements : 1);
+  const std::size_t shown = std::min<std::size_t>(size(), is_array_ ? max_elements : 1);
   std::string out;
-  Strings::Iterator next(data_, size_);
+  Strings::Iterator next(data(), size());
   for (std::size_t i = 0; i < shown; ++i) {
     if (i > 0) out += ", ";
     out += element_type_ == ValueType::string ? detail::quoted(*next++, max_characters, '"') : one(i);
   }
   if (!is_array_) return out;
-  if (shown < size_) out += fmt::format("{}… {} in all", shown > 0 ? ", " : "", size_);
+  if (shown < size()) out += fmt::format("{}… {} in all", shown > 0 ? ", " : "", size());
   return "[" + out + "]";
 }
 

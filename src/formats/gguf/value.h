@@ -57,22 +57,22 @@ class Strings {
   std::uint64_t size_;
 };
 
-/// One metadata entry: a key and a scalar, a string, or an array of either. A view into the file (32-odd bytes, no copy of the contents),
-/// valid as long as the File it came from. The reader has checked all lengths.
+/// One metadata entry: a key and a scalar, a string, or an array of either. A view into the file (16 bytes, no copy of the contents), valid
+/// as long as the File it came from. The reader has checked all lengths.
 ///
 /// Reading is typed. An integer of any width converts to any other that holds its value (converters differ in the width they write); a
 /// float converts between f32 and f64; nothing else converts. Errors: data_corrupt, naming the key, what was found and what was asked for.
 class Value {
  public:
-  Value(std::string_view key, ValueType element_type, bool is_array, std::uint64_t size, const std::byte* data)
-      : key_(key), size_(size), data_(data), element_type_(element_type), is_array_(is_array) {}
+  /// `entry` is an entry of a file from the first byte of its key's length on, already checked.
+  explicit Value(const std::byte* entry);
 
-  std::string_view key() const { return key_; }
+  std::string_view key() const { return {reinterpret_cast<const char*>(key_), key_bytes_}; }
   bool is_array() const { return is_array_; }
   /// The type of the scalar, or of the array's elements; never `array` (arrays of arrays are refused).
   ValueType element_type() const { return element_type_; }
   /// Elements of the array; 1 for a scalar.
-  std::size_t size() const { return size_; }
+  std::size_t size() const;
   /// The bytes of the elements as the file has them: numbers little-endian at any address, each string after its u64 length.
   std::span<const std::byte> bytes() const;
 
@@ -88,11 +88,12 @@ class Value {
   std::vector<T> array() const {
     require_array();
     std::vector<T> out;
-    out.reserve(size_);
+    const std::size_t count = size();
+    out.reserve(count);
     if constexpr (std::same_as<T, std::string_view> || std::same_as<T, std::string>) {
       for (std::string_view text : strings()) out.emplace_back(text);
     } else {
-      for (std::uint64_t i = 0; i < size_; ++i) out.push_back(element<T>(i));
+      for (std::uint64_t i = 0; i < count; ++i) out.push_back(element<T>(i));
     }
     return out;
   }
@@ -126,11 +127,12 @@ class Value {
   double floating(std::uint64_t i) const;
   [[noreturn]] void wrong_type(std::string_view wanted) const;
 
-  std::string_view key_;
-  std::uint64_t size_;
-  const std::byte* data_;
-  ValueType element_type_;
+  const std::byte* data() const { return key_ + key_bytes_ + (is_array_ ? 16 : 4); }  // past the type, or types and length
+
+  const std::byte* key_;
+  std::uint16_t key_bytes_;
   bool is_array_;
+  ValueType element_type_;
 };
 
 }  // namespace quern::gguf

@@ -104,7 +104,8 @@ void Writer::entry(std::string_view key, ValueType type, bool is_array, std::uin
   check(std::find(keys_.begin(), keys_.end(), key) == keys_.end(), fmt::format("metadata {} is given twice", quoted(key)));
   check(keys_.size() < detail::kMaxKeys, fmt::format("more than {} metadata keys", detail::kMaxKeys));
   if (key == detail::kAlignmentKey) {
-    const auto alignment = Value(key, type, is_array, size, bytes.data()).get<std::uint32_t>();
+    check(type == ValueType::u32 && !is_array, fmt::format("'{}' must be u32", key));
+    const auto alignment = detail::load<std::uint32_t>(bytes.data());
     check(detail::is_power_of_two(alignment) && alignment >= detail::kMinAlignment,
           fmt::format("'{}' is {}; it must be a power of two and at least {}", key, alignment, detail::kMinAlignment));
     alignment_ = alignment;

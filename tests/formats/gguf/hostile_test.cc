@@ -37,8 +37,8 @@ std::vector<std::byte> rich_file() {
   b.string("flag").u32(7).put(std::uint8_t{1});
   std::uint64_t offset = 0;
   for (ir::DType type : types) {
-    b.tensor("t." + std::string(ir::name(type)), {256, 2}, *gguf_type(type), offset);
-    offset += (std::uint64_t(512 / ir::block_elements(type) * ir::block_bytes(type)) + 31) / 32 * 32;
+    b.tensor("t." + std::string(ir::name(type)), {256, 1}, *gguf_type(type), offset);
+    offset += (std::uint64_t(256 / ir::block_elements(type) * ir::block_bytes(type)) + 31) / 32 * 32;
   }
   b.pad();
   std::mt19937 random(1);
@@ -215,9 +215,9 @@ TEST(GgufHostile, refuses_absurd_alignments) {
   EXPECT_TRUE(open_bytes(with(64).data).opened);
   for (std::uint32_t n : {0u, 1u, 4u, 24u, 33u, 0xffffffffu}) expect_refused(with(n), "it is a power of two and at least 8");
   expect_refused(with(1u << 31), "past the end of the file");
-  expect_refused(Bytes{}.header(0, 1).string("general.alignment").u32(8).string("32"), "where an integer is expected");
-  expect_refused(Bytes{}.header(0, 1).string("general.alignment").u32(10).u64(1ull << 40), "outside 0 to 4294967295");
-  expect_refused(Bytes{}.header(0, 1).string("general.alignment").u32(9).u32(4).u64(0), "where a single value");
+  expect_refused(Bytes{}.header(0, 1).string("general.alignment").u32(8).string("32"), "where u32 is expected");
+  expect_refused(Bytes{}.header(0, 1).string("general.alignment").u32(10).u64(32), "where u32 is expected");
+  expect_refused(Bytes{}.header(0, 1).string("general.alignment").u32(9).u32(4).u64(0), "where u32 is expected");
 }
 
 TEST(GgufHostile, refuses_names_given_twice) {
@@ -253,7 +253,7 @@ TEST(GgufHostile, takes_little_memory_for_many_small_things) {
   for (const Bytes* b : {&keys, &tensors}) {
     AllocationPeak peak;
     const File file = File::over(b->data, "many");
-    EXPECT_LE(peak.bytes(), 8u << 20);  // the limits on the counts bound it; see detail/layout.h
+    EXPECT_LE(peak.bytes(), 2 * b->data.size());
   }
 }
 

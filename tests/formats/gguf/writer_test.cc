@@ -106,6 +106,7 @@ TEST(GgufWriter, refuses_what_the_reader_would_refuse) {
   EXPECT_THROW(add("x", ir::DType::u8, {1}), Error);
   EXPECT_THROW(Writer().set("", 1), Error);
   EXPECT_THROW(Writer().set("general.alignment", 24u), Error);
+  EXPECT_THROW(Writer().set("general.alignment", std::uint64_t{32}), Error);
   Writer w;
   w.set("k", 1);
   EXPECT_THROW(w.set("k", 2), Error);

@@ -122,33 +122,28 @@ ValueType read_value_type(Cursor& in, std::string_view key) {
 }
 
 Value read_value(Cursor& in) {
+  const std::byte* entry = in.here();
   const std::uint64_t start = in.offset();
   const std::string_view key = in.string(kMaxKeyBytes, "a metadata key");
   if (key.empty()) throw in.corrupt(start, "a metadata key is empty");
   ValueType type = read_value_type(in, key);
-  const bool is_array = type == ValueType::array;
   std::uint64_t size = 1;
-  if (is_array) {
+  if (type == ValueType::array) {
     type = read_value_type(in, key);
     if (type == ValueType::array)
       throw Error(Code::unsupported, fmt::format("metadata {} is an array of arrays", quoted(key))).at(in.path(), in.offset() - 4);
     size = in.number<std::uint64_t>("an array's length");
   }
-  const std::byte* data = in.here();
   skip_elements(in, key, type, size);
-  return {key, type, is_array, size, data};
+  return Value(entry);
 }
 
 std::uint64_t read_alignment(const Cursor& in, std::span<const Value> metadata) {
   const auto found = std::find_if(metadata.begin(), metadata.end(), [](const Value& v) { return v.key() == kAlignmentKey; });
   if (found == metadata.end()) return kDefaultAlignment;
-  std::uint64_t alignment = 0;
-  try {
-    alignment = found->get<std::uint32_t>();
-  } catch (Error& e) {
-    e.at(in.path());
-    throw;
-  }
+  if (found->is_array() || found->element_type() != ValueType::u32)
+    throw Error(Code::data_corrupt, fmt::format("'{}' is {}, where u32 is expected", kAlignmentKey, found->text())).at(in.path());
+  const auto alignment = found->get<std::uint32_t>();
   if (!is_power_of_two(alignment) || alignment < kMinAlignment)
     throw Error(Code::data_corrupt,
                 fmt::format("'{}' is {}; it is a power of two and at least {}", kAlignmentKey, alignment, kMinAlignment))
@@ -168,22 +163,32 @@ ir::DType read_type(Cursor& in, std::string_view name) {
       .hint(dropped ? "convert the model again" : "a newer Quern may read it");
 }
 
-struct Placed {
-  std::uint64_t at;      // of the tensor's entry
-  std::uint64_t offset;  // of its bytes, counted from the start of the data
-  std::uint64_t bytes;
-};
+std::string_view read_name(Cursor& in) {
+  const std::uint64_t start = in.offset();
+  const std::string_view name = in.string(kMaxTensorNameBytes, "a tensor's name");
+  if (name.empty()) throw in.corrupt(start, "a tensor's name is empty");
+  return name;
+}
 
-Placed read_tensor(Cursor& in, Tensor& t) {
-  Placed placed{.at = in.offset(), .offset = 0, .bytes = 0};
-  t.name = in.string(kMaxTensorNameBytes, "a tensor's name");
-  if (t.name.empty()) throw in.corrupt(placed.at, "a tensor's name is empty");
+std::uint32_t read_rank(Cursor& in, std::string_view name) {
   const auto rank = in.number<std::uint32_t>("a tensor's rank");
-  if (rank > kMaxDims) throw in.corrupt(in.offset() - 4, "tensor {} has {} dimensions; the limit is {}", quoted(t.name), rank, kMaxDims);
-  t.rank = static_cast<std::uint8_t>(rank);
+  if (rank > kMaxDims) throw in.corrupt(in.offset() - 4, "tensor {} has {} dimensions; the limit is {}", quoted(name), rank, kMaxDims);
+  return rank;
+}
+
+// Passes over a tensor's entry: where the data starts is known only behind the last one.
+void skip_tensor(Cursor& in) {
+  const std::string_view name = read_name(in);
+  in.take(8 * std::uint64_t{read_rank(in, name)} + 4 + 8, "a tensor's entry");
+}
+
+// Reads the dimensions and type; the bytes they ask for.
+std::uint64_t read_shape(Cursor& in, Tensor& t) {
+  const std::uint64_t start = in.offset();
+  t.rank = static_cast<std::uint8_t>(read_rank(in, t.name));
   t.dims.fill(1);
   std::uint64_t elements = 1;
-  for (std::uint32_t d = 0; d < rank; ++d) {
+  for (std::uint32_t d = 0; d < t.rank; ++d) {
     const auto dim = in.number<std::uint64_t>("a tensor's dimensions");
     const auto product = multiply(elements, dim);
     if (dim == 0 || !product || *product > std::uint64_t(std::numeric_limits<std::int64_t>::max()))
@@ -194,13 +199,27 @@ Placed read_tensor(Cursor& in, Tensor& t) {
   t.type = read_type(in, t.name);
   const auto block = static_cast<std::uint64_t>(ir::block_elements(t.type));
   if (static_cast<std::uint64_t>(t.dims[0]) % block != 0)
-    throw in.corrupt(placed.at, "tensor {} has rows of {} elements, which are not whole blocks of {} ({} elements each)", quoted(t.name),
+    throw in.corrupt(start, "tensor {} has rows of {} elements, which are not whole blocks of {} ({} elements each)", quoted(t.name),
                      t.dims[0], ir::name(t.type), block);
   const auto bytes = multiply(elements / block, static_cast<std::uint64_t>(ir::block_bytes(t.type)));
-  if (!bytes) throw in.corrupt(placed.at, "the size of tensor {} overflows 64 bits", quoted(t.name));
-  placed.bytes = *bytes;
-  placed.offset = in.number<std::uint64_t>("a tensor's offset");
-  return placed;
+  if (!bytes) throw in.corrupt(start, "the size of tensor {} overflows 64 bits", quoted(t.name));
+  return *bytes;
+}
+
+Tensor read_tensor(Cursor& in, std::span<const std::byte> data, std::uint64_t alignment) {
+  Tensor t;
+  t.name = read_name(in);
+  const std::uint64_t bytes = read_shape(in, t), start = in.offset();
+  const auto offset = in.number<std::uint64_t>("a tensor's offset");
+  if (offset % alignment != 0)
+    throw in.corrupt(start, "the bytes of tensor {} are at offset {}, which is not a multiple of the alignment {}", quoted(t.name), offset,
+                     alignment);
+  const auto end = add(offset, bytes);
+  if (!end || *end > data.size())
+    throw in.corrupt(start, "tensor {} needs {} bytes from offset {} of the data, past the end of the file", quoted(t.name), bytes, offset)
+        .hint("it may have been cut short: fetch it again");
+  t.data = data.subspan(offset, bytes);
+  return t;
 }
 
 void check_overlap(const Cursor& in, const std::vector<Tensor>& tensors) {
@@ -228,26 +247,12 @@ Parsed parse(std::span<const std::byte> bytes, const std::string& path) {
   for (std::uint64_t i = 0; i < keys; ++i) out.metadata.push_back(read_value(in));
   const std::uint64_t alignment = read_alignment(in, out.metadata);
 
-  out.tensors.resize(tensors);
-  std::vector<Placed> places(tensors);
-  for (std::uint64_t i = 0; i < tensors; ++i) places[i] = read_tensor(in, out.tensors[i]);
-
-  const auto data_start = align_up(in.offset(), alignment);
-  for (std::uint64_t i = 0; i < tensors; ++i) {
-    Tensor& t = out.tensors[i];
-    const Placed& p = places[i];
-    if (p.offset % alignment != 0)
-      throw in.corrupt(p.at, "the bytes of tensor {} are at offset {}, which is not a multiple of the alignment {}", quoted(t.name),
-                       p.offset, alignment);
-    const auto begin = data_start ? add(*data_start, p.offset) : std::nullopt;
-    const auto end = begin ? add(*begin, p.bytes) : std::nullopt;
-    if (!end || *end > bytes.size())
-      throw in
-          .corrupt(p.at, "tensor {} needs {} bytes from offset {} of the data, past the end of the file ({} bytes)", quoted(t.name),
-                   p.bytes, p.offset, bytes.size())
-          .hint("it may have been cut short: fetch it again");
-    t.data = bytes.subspan(*begin, p.bytes);
-  }
+  Cursor again = in;
+  for (std::uint64_t i = 0; i < tensors; ++i) skip_tensor(in);
+  const std::uint64_t data_start = align_up(in.offset(), alignment).value_or(bytes.size());
+  const auto data = bytes.subspan(std::min<std::uint64_t>(data_start, bytes.size()));
+  out.tensors.reserve(tensors);
+  for (std::uint64_t i = 0; i < tensors; ++i) out.tensors.push_back(read_tensor(again, data, alignment));
   check_overlap(in, out.tensors);
   return out;
 }
