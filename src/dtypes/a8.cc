@@ -8,25 +8,29 @@ namespace quern::dtypes {
 void quantize_a8(const float* x, std::byte* y, std::int64_t blocks) {
   for (std::int64_t b = 0; b < blocks; ++b, x += 32, y += sizeof(A8Block)) {
     A8Block block{};
-    float low = x[0], high = x[0], check = 0;
+    float low = 0, high = 0;
+    bool finite = true;
     for (int i = 0; i < 32; ++i) {
       low = x[i] < low ? x[i] : low;
       high = x[i] > high ? x[i] : high;
-      check += x[i] - x[i];  // NaN when any element is not finite
+      finite = finite && std::isfinite(x[i]);
     }
-    block.scale = (high - low) / 255.0f;
-    block.minimum = low;
-    if (check != 0.0f || !std::isfinite(block.scale)) {
-      block.scale = block.minimum = block.sum = NAN;
-    } else {
-      const float inverse = block.scale > 0 ? 1.0f / block.scale : 0.0f;
+    const float scale = high * (1.0f / 254) - low * (1.0f / 254);  // no overflow for any finite values
+    if (!finite) {
+      block.scale = block.sum = NAN;
+    } else if (scale >= 0x1p-120f) {  // below, the inverse would overflow
+      const float inverse = 1.0f / scale;
+      const int z = static_cast<int>(std::nearbyintf(-low * inverse));
       int sum = 0;
       for (int i = 0; i < 32; ++i) {
-        const float q = std::nearbyintf((x[i] - low) * inverse);
-        block.q[i] = static_cast<std::uint8_t>(q > 255.0f ? 255.0f : q);
-        sum += block.q[i];
+        int q = static_cast<int>(std::nearbyintf(x[i] * inverse)) + z;
+        q = q < 0 ? 0 : q > 255 ? 255 : q;
+        block.q[i] = static_cast<std::uint8_t>(q);
+        sum += q - z;
       }
-      block.sum = block.scale * float(sum);
+      block.scale = scale;
+      block.sum = scale * static_cast<float>(sum);
+      std::memset(block.z, z, sizeof block.z);
     }
     std::memcpy(y, &block, sizeof block);
   }
@@ -36,7 +40,7 @@ void dequantize_a8(const std::byte* x, float* y, std::int64_t blocks) {
   for (std::int64_t b = 0; b < blocks; ++b, x += sizeof(A8Block), y += 32) {
     A8Block block;
     std::memcpy(&block, x, sizeof block);
-    for (int i = 0; i < 32; ++i) y[i] = block.scale * float(block.q[i]) + block.minimum;
+    for (int i = 0; i < 32; ++i) y[i] = block.scale * static_cast<float>(int(block.q[i]) - int(block.z[0]));
   }
 }
 

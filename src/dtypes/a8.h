@@ -5,16 +5,19 @@
 
 namespace quern::dtypes {
 
-/// One block of ir::DType::a8: 32 activations as unsigned bytes, value[i] = scale * q[i] + minimum. `sum` is scale * (q[0] + … + q[31]), which
-/// products with weights that have a minimum of their own need.
+/// One block of ir::DType::a8: 32 activations as unsigned bytes about an integer zero point, value[i] = scale * (q[i] - z), so that a
+/// product with integer weights is an exact integer and 0 stays 0. `sum` is the sum of the 32 values, which weights with a minimum of their
+/// own need. z is kept four times: it is then one more group of four factors in front of q, and integer dot products take it as such.
 struct A8Block {
-  float scale, minimum, sum;
+  float scale, sum;
+  std::uint8_t z[4];
   std::uint8_t q[32];
 };
 static_assert(sizeof(A8Block) == 44);
 
-/// Quantises `blocks` * 32 floats. scale = (max - min) / 255, q rounded to nearest even; a block with a NaN or an infinity becomes all NaN
-/// (scale and minimum NaN), so that a fault is seen and not hidden.
+/// Quantises `blocks` * 32 floats: scale = (max(x, 0) - min(x, 0)) / 254, z and q - z rounded to nearest even, so no value is off by more
+/// than half a scale. A block with a NaN or an infinity becomes all NaN (scale and sum NaN), so that a fault is seen and not hidden; one
+/// whose values are all below 1e-34 becomes zero. The kernels of every instruction set give these bits.
 void quantize_a8(const float* x, std::byte* y, std::int64_t blocks);
 void dequantize_a8(const std::byte* x, float* y, std::int64_t blocks);
 

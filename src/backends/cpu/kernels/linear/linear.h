@@ -1,0 +1,87 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+
+#include "backends/cpu/kernels/linear/job.h"
+#include "base/cpu.h"
+#include "ir/dtype.h"
+
+namespace quern::cpu {
+
+/// Weights W [n, k] rearranged once for products y = x · Wᵀ: tiles of 16 rows side by side, value-exact. See job.h for the layout.
+class PackedWeights {
+ public:
+  /// Whether weights of a type, k columns wide, can be packed: for integer products (x is a8) or for float32 arithmetic (x is f32).
+  static bool can_pack_integer(ir::DType type, std::int64_t k);
+  static bool can_pack_float(ir::DType type, std::int64_t k);
+
+  /// Reserves memory for n rows; pack_tiles() fills it. Precondition: can_pack_…(type, k).
+  /// Errors: resource_exhausted.
+  static PackedWeights integer(ir::DType type, std::int64_t n, std::int64_t k);
+  static PackedWeights floating(ir::DType type, std::int64_t n, std::int64_t k);
+
+  std::int64_t n() const { return n_; }
+  std::int64_t k() const { return k_; }
+  std::int64_t tiles() const { return (n_ + kTileRows - 1) / kTileRows; }
+  std::int64_t bytes() const { return tiles() * tile_bytes(); }
+  ir::DType type() const { return type_; }
+  WeightLayout layout() const { return layout_; }
+  Minimum minimum() const { return minimum_; }
+  std::int64_t block_bytes() const { return block_bytes_; }
+  const std::uint8_t* data() const { return data_.get(); }
+
+  /// Packs tiles [begin, end) from the n rows at src (the type's own layout, any alignment). Different tiles may be packed at the same
+  /// time. Rows past n are zeros.
+  void pack_tiles(const std::byte* src, std::int64_t begin, std::int64_t end);
+  /// The values of one row as floats [k], equal bit for bit to those of the type (for tests, and for lookups).
+  void unpack_row(std::int64_t row, float* dst) const;
+
+ private:
+  struct Free {
+    void operator()(std::uint8_t* p) const;
+  };
+  PackedWeights(ir::DType type, WeightLayout layout, Minimum minimum, std::int64_t block_bytes, std::int64_t n, std::int64_t k);
+  std::int64_t tile_bytes() const;
+
+  ir::DType type_;
+  WeightLayout layout_;
+  Minimum minimum_;
+  std::int64_t block_bytes_, n_, k_;
+  std::unique_ptr<std::uint8_t[], Free> data_;
+};
+
+/// The loops chosen for one instruction set.
+struct LinearLoops {
+  Isa isa;
+  const char* name;  // of the instruction set
+  LinearLoop w4, w8, f32;
+  QuantizeLoop quantize_a8;
+  float block_nanoseconds, row_nanoseconds;  // rough cost of a block of 16 x 32 weights: to fetch and unpack, and for each row of x
+};
+
+/// All sets of loops, narrowest first; an instruction set without loops of its own takes those of the widest before it that it includes.
+std::span<const LinearLoops> all_linear_loops();
+/// The loops of best_isa().
+const LinearLoops& linear_loops();
+
+/// How the product divides: into rows (so many that their activations stay in the second-level cache) and tiles of 16 columns of y.
+/// Unit u computes tile u % tiles of the row block u / tiles.
+struct LinearUnits {
+  std::int64_t rows_per_block, row_blocks, tiles;
+  std::int64_t count() const { return row_blocks * tiles; }
+};
+LinearUnits linear_units(const PackedWeights& w, std::int64_t m);
+/// Roughly what a unit of so many rows costs on one core.
+double linear_unit_nanoseconds(const LinearLoops& loops, const PackedWeights& w, std::int64_t rows);
+/// Bytes of scratch that one worker needs.
+std::int64_t linear_scratch_bytes(const PackedWeights& w);
+
+/// Computes units [begin, end) of y [m, n] = x [m, k] · Wᵀ. x: rows of a8 (integer packing) or f32 (float packing), contiguous.
+/// Each element has the same bits whatever m, the rows beside it and the division into units.
+void linear_run(const LinearLoops& loops, const PackedWeights& w, const std::byte* x, std::int64_t m, float* y, std::int64_t begin,
+                std::int64_t end, std::byte* scratch) noexcept;
+
+}  // namespace quern::cpu

@@ -1,0 +1,334 @@
+#include "backends/cpu/kernels/linear/linear.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <cstring>
+#include <limits>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "base/float16.h"
+#include "dtypes/a8.h"
+#include "dtypes/dequantize.h"
+
+namespace quern::cpu {
+namespace {
+
+using ir::DType;
+
+constexpr DType kIntegerTypes[] = {DType::q4_0, DType::q4_1, DType::q5_0, DType::q5_1, DType::q8_0};
+constexpr DType kFloatTypes[] = {DType::f32, DType::f16, DType::bf16, DType::q4_1, DType::q8_0, DType::q6_K};
+
+std::vector<const LinearLoops*> loops_of_this_machine() {
+  std::vector<const LinearLoops*> result;
+  for (const LinearLoops& loops : all_linear_loops())
+    if (has_isa(loops.isa)) result.push_back(&loops);
+  return result;
+}
+
+std::int64_t row_bytes(DType type, std::int64_t k) { return k / ir::block_elements(type) * ir::block_bytes(type); }
+
+/// Random rows of a type; scales (and minimums) of block formats are sane halves.
+std::vector<std::byte> random_weights(DType type, std::int64_t n, std::int64_t k, std::mt19937& random) {
+  std::vector<std::byte> bytes(static_cast<std::size_t>(n * row_bytes(type, k)));
+  std::uniform_real_distribution<float> value(-1, 1);
+  const auto put_half = [&](std::size_t at) {
+    const std::uint16_t half = f32_to_f16(0.05f * value(random));
+    std::memcpy(&bytes[at], &half, 2);
+  };
+  const auto block = static_cast<std::size_t>(ir::block_bytes(type));
+  for (std::size_t at = 0; at < bytes.size(); at += block) {
+    if (type == DType::f32) {
+      const float f = value(random);
+      std::memcpy(&bytes[at], &f, 4);
+    } else if (type == DType::f16 || type == DType::bf16) {
+      const std::uint16_t h = type == DType::f16 ? f32_to_f16(value(random)) : f32_to_bf16(value(random));
+      std::memcpy(&bytes[at], &h, 2);
+    } else {
+      for (std::size_t i = 0; i < block; ++i) bytes[at + i] = static_cast<std::byte>(random());
+      put_half(type == DType::q6_K ? at + 208 : at);
+      if (type == DType::q4_1 || type == DType::q5_1) put_half(at + 2);
+    }
+  }
+  return bytes;
+}
+
+std::vector<float> random_floats(std::int64_t count, std::mt19937& random) {
+  std::normal_distribution<float> value(0.1f, 1.0f);
+  std::vector<float> x(static_cast<std::size_t>(count));
+  for (float& f : x) f = value(random);
+  return x;
+}
+
+std::vector<std::byte> quantized(const std::vector<float>& x) {
+  std::vector<std::byte> y(x.size() / 32 * sizeof(dtypes::A8Block));
+  dtypes::quantize_a8(x.data(), y.data(), static_cast<std::int64_t>(x.size() / 32));
+  return y;
+}
+
+PackedWeights pack(DType type, const std::vector<std::byte>& bytes, std::int64_t n, std::int64_t k, bool integer) {
+  PackedWeights w = integer ? PackedWeights::integer(type, n, k) : PackedWeights::floating(type, n, k);
+  const std::int64_t middle = w.tiles() / 2;
+  w.pack_tiles(bytes.data(), middle, w.tiles());
+  w.pack_tiles(bytes.data(), 0, middle);
+  return w;
+}
+
+/// The whole product, units in pieces of `step`.
+std::vector<float> product(const LinearLoops& loops, const PackedWeights& w, const std::byte* x, std::int64_t m,
+                           std::int64_t step = 1 << 30) {
+  std::vector<float> y(static_cast<std::size_t>(m * w.n()), -77.0f);
+  std::vector<std::byte> memory(static_cast<std::size_t>(linear_scratch_bytes(w) + 64), std::byte{0xff});
+  std::byte* scratch = memory.data() + (64 - reinterpret_cast<std::uintptr_t>(memory.data()) % 64) % 64;
+  const std::int64_t units = linear_units(w, m).count();
+  for (std::int64_t u = 0; u < units; u += step) linear_run(loops, w, x, m, y.data(), u, std::min(units, u + step), scratch);
+  return y;
+}
+
+struct Difference {
+  std::string worst;
+  double share = 0;  // of the tolerance
+};
+
+/// Compares with sums in f64 over the dequantised operands. Tolerance: (terms + 2) roundings of the sum of absolute values.
+Difference compare(const std::vector<float>& y, const std::vector<float>& x, const std::vector<float>& w, std::int64_t m, std::int64_t n,
+                   std::int64_t k, std::int64_t terms) {
+  Difference result;
+  for (std::int64_t r = 0; r < m; ++r)
+    for (std::int64_t c = 0; c < n; ++c) {
+      double sum = 0, size = 0;
+      for (std::int64_t i = 0; i < k; ++i) {
+        const double product = double(x[static_cast<std::size_t>(r * k + i)]) * w[static_cast<std::size_t>(c * k + i)];
+        sum += product;
+        size += std::abs(product);
+      }
+      const double tolerance = double(terms + 2) * 0x1p-24 * size * 2 + 1e-30;
+      const double share = std::abs(y[static_cast<std::size_t>(r * n + c)] - sum) / tolerance;
+      if (!(share <= result.share)) result = {"row " + std::to_string(r) + " column " + std::to_string(c), share};
+    }
+  return result;
+}
+
+TEST(Linear, packing_keeps_the_value_of_every_weight) {
+  std::mt19937 random(1);
+  for (const bool integer : {true, false})
+    for (const DType type : integer ? std::vector<DType>(std::begin(kIntegerTypes), std::end(kIntegerTypes))
+                                    : std::vector<DType>(std::begin(kFloatTypes), std::end(kFloatTypes)))
+      for (const std::int64_t n : {1, 16, 37}) {
+        const std::int64_t k = 512;
+        const auto bytes = random_weights(type, n, k, random);
+        const PackedWeights w = pack(type, bytes, n, k, integer);
+        std::vector<float> expected(k), actual(k);
+        for (std::int64_t row = 0; row < n; ++row) {
+          dtypes::dequantize(type, bytes.data() + row * row_bytes(type, k), expected.data(), k);
+          w.unpack_row(row, actual.data());
+          ASSERT_EQ(std::memcmp(expected.data(), actual.data(), k * sizeof(float)), 0) << ir::name(type) << " row " << row;
+        }
+      }
+}
+
+TEST(Linear, integer_products_equal_the_f64_reference_on_every_instruction_set) {
+  std::mt19937 random(2);
+  for (const DType type : kIntegerTypes)
+    for (const auto [n, k] : {std::pair<std::int64_t, std::int64_t>{1, 32}, {15, 64}, {16, 576}, {17, 96}, {192, 576}, {65, 1536}}) {
+      const auto bytes = random_weights(type, n, k, random);
+      const PackedWeights w = pack(type, bytes, n, k, true);
+      std::vector<float> weights(static_cast<std::size_t>(n * k));
+      dtypes::dequantize(type, bytes.data(), weights.data(), n * k);
+      const std::int64_t most = 64;
+      const auto x = quantized(random_floats(most * k, random));
+      std::vector<float> values(static_cast<std::size_t>(most * k));
+      dtypes::dequantize_a8(x.data(), values.data(), most * k / 32);
+      for (const std::int64_t m : {1, 2, 3, 4, 5, 6, 7, 8, 9, 12, 15, 16, 17, 20, 33, 64})
+        for (const LinearLoops* loops : loops_of_this_machine()) {
+          if (m != 64 && m * n * k > 2000000) continue;
+          // A block adds two terms; its own dot product is exact, but its parts may cancel: 32 more.
+          const Difference d = compare(product(*loops, w, x.data(), m), values, weights, m, n, k, 2 * k / 32 + 32);
+          ASSERT_LE(d.share, 1) << ir::name(type) << " " << loops->name << " m " << m << " n " << n << " k " << k << " " << d.worst;
+        }
+    }
+}
+
+TEST(Linear, float_products_equal_the_f64_reference_on_every_instruction_set) {
+  std::mt19937 random(3);
+  for (const DType type : kFloatTypes)
+    for (const auto [n, k] : {std::pair<std::int64_t, std::int64_t>{1, 256}, {17, 256}, {100, 768}}) {
+      const auto bytes = random_weights(type, n, k, random);
+      const PackedWeights w = pack(type, bytes, n, k, false);
+      std::vector<float> weights(static_cast<std::size_t>(n * k));
+      dtypes::dequantize(type, bytes.data(), weights.data(), n * k);
+      const auto x = random_floats(33 * k, random);
+      for (const std::int64_t m : {1, 2, 5, 6, 8, 16, 33})
+        for (const LinearLoops* loops : loops_of_this_machine()) {
+          const Difference d = compare(product(*loops, w, reinterpret_cast<const std::byte*>(x.data()), m), x, weights, m, n, k, k);
+          ASSERT_LE(d.share, 1) << ir::name(type) << " " << loops->name << " m " << m << " n " << n << " " << d.worst;
+        }
+    }
+}
+
+TEST(Linear, a_row_has_the_same_bits_whatever_rows_and_units_share_the_work) {
+  std::mt19937 random(4);
+  for (const bool integer : {true, false})
+    for (const DType type : {DType::q4_1, DType::q4_0, DType::q8_0, DType::q5_1})
+      for (const LinearLoops* loops : loops_of_this_machine()) {
+        const std::int64_t n = 83, k = 192, most = 67;
+        const auto bytes = random_weights(type, n, k, random);
+        const PackedWeights w = pack(type, bytes, n, k, integer);
+        const auto floats = random_floats(most * k, random);
+        const auto x = integer ? quantized(floats)
+                               : std::vector<std::byte>(reinterpret_cast<const std::byte*>(floats.data()),
+                                                        reinterpret_cast<const std::byte*>(floats.data() + floats.size()));
+        const std::int64_t stride = static_cast<std::int64_t>(x.size()) / most;
+        const auto all = product(*loops, w, x.data(), most);
+        for (std::int64_t first = 0; first < most; first += 5)
+          for (const std::int64_t m : {1, 2, 3, 4, 7, 8, 13, 16, 17, 31, 48}) {
+            if (first + m > most) continue;
+            for (const std::int64_t step : {1, 4, 1000}) {
+              const auto part = product(*loops, w, x.data() + first * stride, m, step);
+              ASSERT_EQ(std::memcmp(part.data(), &all[static_cast<std::size_t>(first * n)], part.size() * sizeof(float)), 0)
+                  << ir::name(type) << " " << loops->name << " rows " << first << " + " << m << " units in " << step;
+            }
+          }
+      }
+}
+
+TEST(Linear, many_rows_in_several_blocks_have_the_bits_of_one_row) {
+  std::mt19937 random(5);
+  const std::int64_t n = 20, k = 1536, m = 601;
+  const auto bytes = random_weights(DType::q4_1, n, k, random);
+  const PackedWeights w = pack(DType::q4_1, bytes, n, k, true);
+  ASSERT_GT(linear_units(w, m).row_blocks, 1);
+  const auto x = quantized(random_floats(m * k, random));
+  for (const LinearLoops* loops : loops_of_this_machine()) {
+    const auto all = product(*loops, w, x.data(), m, 3);
+    for (std::int64_t r = 0; r < m; r += 7) {
+      const auto one = product(*loops, w, x.data() + r * (k / 32) * kA8Bytes, 1);
+      ASSERT_EQ(std::memcmp(one.data(), &all[static_cast<std::size_t>(r * n)], one.size() * sizeof(float)), 0)
+          << loops->name << " row " << r;
+    }
+  }
+}
+
+TEST(Linear, instruction_sets_with_fma_agree_to_the_bit) {
+  std::mt19937 random(6);
+  const std::int64_t n = 40, k = 576, m = 19;
+  for (const DType type : kIntegerTypes) {
+    const auto bytes = random_weights(type, n, k, random);
+    const PackedWeights w = pack(type, bytes, n, k, true);
+    const auto x = quantized(random_floats(m * k, random));
+    std::vector<float> first;
+    for (const LinearLoops* loops : loops_of_this_machine()) {
+      if (loops->isa == Isa::baseline) continue;
+      const auto y = product(*loops, w, x.data(), m);
+      if (first.empty()) first = y;
+      ASSERT_EQ(std::memcmp(y.data(), first.data(), y.size() * sizeof(float)), 0) << ir::name(type) << " " << loops->name;
+    }
+  }
+}
+
+TEST(Linear, largest_quants_do_not_saturate) {
+  const std::int64_t k = 64;
+  for (const DType type : kIntegerTypes)
+    for (const int fill : {0x00, 0x80, 0x7f, 0xff}) {
+      std::vector<std::byte> bytes(static_cast<std::size_t>(16 * row_bytes(type, k)), static_cast<std::byte>(fill));
+      const std::uint16_t one = f32_to_f16(1.0f);
+      for (std::size_t at = 0; at < bytes.size(); at += static_cast<std::size_t>(ir::block_bytes(type))) {
+        std::memcpy(&bytes[at], &one, 2);
+        if (type == DType::q4_1 || type == DType::q5_1) std::memcpy(&bytes[at + 2], &one, 2);
+      }
+      const PackedWeights w = pack(type, bytes, 16, k, true);
+      std::vector<float> weights(static_cast<std::size_t>(16 * k));
+      dtypes::dequantize(type, bytes.data(), weights.data(), 16 * k);
+      for (const float value : {254.0f, -254.0f, 0.0f}) {
+        const std::int64_t m = 33;
+        std::vector<float> x(static_cast<std::size_t>(m * k), value);
+        x[0] = -value;
+        const auto a8 = quantized(x);
+        std::vector<float> values(x.size());
+        dtypes::dequantize_a8(a8.data(), values.data(), m * k / 32);
+        for (const LinearLoops* loops : loops_of_this_machine()) {
+          const Difference d = compare(product(*loops, w, a8.data(), m), values, weights, m, 16, k, 36);
+          ASSERT_LE(d.share, 1) << ir::name(type) << " " << loops->name << " fill " << fill << " x " << value << " " << d.worst;
+        }
+      }
+    }
+}
+
+TEST(Linear, infinite_and_nan_scales_spread_to_their_own_column_only) {
+  std::mt19937 random(7);
+  const std::int64_t n = 18, k = 64, m = 17;
+  for (const DType type : kIntegerTypes) {
+    auto bytes = random_weights(type, n, k, random);
+    const std::uint16_t infinity = 0x7c00, nan = 0x7e00;
+    std::memcpy(&bytes[static_cast<std::size_t>(3 * row_bytes(type, k))], &infinity, 2);
+    std::memcpy(&bytes[static_cast<std::size_t>(17 * row_bytes(type, k))], &nan, 2);
+    const PackedWeights w = pack(type, bytes, n, k, true);
+    const auto x = quantized(random_floats(m * k, random));
+    for (const LinearLoops* loops : loops_of_this_machine()) {
+      const auto y = product(*loops, w, x.data(), m);
+      for (std::int64_t r = 0; r < m; ++r)
+        for (std::int64_t c = 0; c < n; ++c)
+          ASSERT_EQ(std::isfinite(y[static_cast<std::size_t>(r * n + c)]), c != 3 && c != 17)
+              << ir::name(type) << " " << loops->name << " column " << c;
+    }
+  }
+}
+
+TEST(Linear, a_fault_in_a_row_of_activations_stays_in_that_row) {
+  std::mt19937 random(8);
+  const std::int64_t n = 16, k = 64, m = 20;
+  const auto bytes = random_weights(DType::q4_1, n, k, random);
+  const PackedWeights w = pack(DType::q4_1, bytes, n, k, true);
+  auto floats = random_floats(m * k, random);
+  floats[static_cast<std::size_t>(5 * k + 40)] = std::numeric_limits<float>::infinity();
+  floats[static_cast<std::size_t>(7 * k + 3)] = std::numeric_limits<float>::quiet_NaN();
+  const auto x = quantized(floats);
+  for (const LinearLoops* loops : loops_of_this_machine()) {
+    const auto y = product(*loops, w, x.data(), m);
+    for (std::int64_t r = 0; r < m; ++r)
+      ASSERT_EQ(std::isnan(y[static_cast<std::size_t>(r * n)]), r == 5 || r == 7) << loops->name << " row " << r;
+  }
+}
+
+TEST(QuantizeActivations, every_instruction_set_gives_the_same_bits) {
+  std::mt19937 random(9);
+  std::vector<float> x = random_floats(32 * 4000, random);
+  const float special[] = {0.0f, -0.0f, 1e-38f, -1e-40f, 3e38f, -3e38f, INFINITY, -INFINITY, NAN, 1.0f, 1e-30f};
+  for (std::size_t i = 0; i < x.size(); ++i) {
+    if (i / 32 % 10 == 3) x[i] = special[random() % 11];
+    if (i / 32 % 10 == 4) x[i] = special[random() % 6];
+    if (i / 32 % 10 == 5) x[i] = std::abs(x[i]) * 1e-35f;
+    if (i / 32 % 10 == 6) x[i] = -std::abs(x[i]) * 1e30f;
+    if (i / 32 % 10 == 7) x[i] = static_cast<float>(static_cast<int>(random() % 509) - 254) / 2;  // ties
+    if (i / 32 % 10 == 8) x[i] = 0;
+  }
+  const auto expected = quantized(x);
+  for (const LinearLoops* loops : loops_of_this_machine()) {
+    std::vector<std::byte> y(expected.size());
+    loops->quantize_a8(x.data(), reinterpret_cast<std::uint8_t*>(y.data()), static_cast<std::int64_t>(x.size() / 32));
+    for (std::size_t b = 0; b < x.size() / 32; ++b)
+      ASSERT_EQ(std::memcmp(&expected[b * 44], &y[b * 44], 44), 0) << loops->name << " block " << b;
+  }
+}
+
+TEST(QuantizeActivations, no_value_is_off_by_more_than_half_a_step) {
+  std::mt19937 random(10);
+  auto x = random_floats(32 * 3000, random);
+  for (std::size_t i = 0; i < x.size(); ++i) {
+    if (i / 32 % 3 == 1) x[i] = std::abs(x[i]);
+    if (i / 32 % 3 == 2) x[i] *= 1e20f;
+  }
+  const auto y = quantized(x);
+  std::vector<float> back(x.size());
+  dtypes::dequantize_a8(y.data(), back.data(), static_cast<std::int64_t>(x.size() / 32));
+  for (std::size_t b = 0; b < x.size(); b += 32) {
+    float low = 0, high = 0;
+    for (std::size_t i = b; i < b + 32; ++i) low = std::min(low, x[i]), high = std::max(high, x[i]);
+    for (std::size_t i = b; i < b + 32; ++i) ASSERT_LE(std::abs(x[i] - back[i]), (high - low) / 508 * 1.0001f) << "element " << i;
+  }
+}
+
+}  // namespace
+}  // namespace quern::cpu
