@@ -1,7 +1,7 @@
 // Kernels over rows and plain elements of f32: RMS norm, the SwiGLU product, addition.
 #include "backends/cpu/function_kernel.h"
-#include <cmath>
 
+#include <cmath>
 
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "backends/cpu/kernels/rows.cc"
