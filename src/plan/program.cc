@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <unordered_map>
+#include <unordered_set>
 #include <utility>
 
 #include "base/error.h"
@@ -16,9 +17,9 @@ class Compiler {
 
   std::shared_ptr<const Program> compile() {
     program_->symbols_ = ir::input_symbols(graph_);
-    find_last_uses();
+    find_needed();
     place_inputs();
-    for (const auto& node : graph_.nodes()) place_node(*node);
+    for (const ir::Node* node : needed_) place_node(*node);
     place_outputs();
     assign_arena();
     find_hazards();
@@ -60,16 +61,27 @@ class Compiler {
     }
   }
 
-  /// For each value the position of the last node that reads it; outputs of the graph are read after the end.
-  void find_last_uses() {
-    int position = 0;
-    for (const auto& node : graph_.nodes()) {
-      if (!node->regions.empty()) throw Error(Code::unsupported, std::string(node->op->name) + " with a body is not supported yet").in("node '" + node->name + "'");
-      for (const ir::Value* value : node->inputs)
-        if (value != nullptr) last_reader_[value] = position;
-      ++position;
+  /// What a node reads when it runs. A view reads nothing but its first input: what else it takes (a shape) was for inference.
+  static std::span<ir::Value* const> read_by(const ir::Node& node) {
+    return std::span(node.inputs).first(has(node.op->traits, ir::Trait::view) ? 1 : node.inputs.size());
+  }
+
+  /// The nodes that the outputs need, in order, and for each value the position of the last of them that reads it; the graph's outputs are read
+  /// after the end. Nodes that only compute shapes are not needed: shapes are formulas by now.
+  void find_needed() {
+    std::unordered_set<const ir::Value*> wanted(graph_.outputs().begin(), graph_.outputs().end());
+    for (auto it = graph_.nodes().rbegin(); it != graph_.nodes().rend(); ++it) {
+      const ir::Node& node = **it;
+      if (!node.regions.empty()) throw Error(Code::unsupported, std::string(node.op->name) + " with a body is not supported yet").in("node '" + node.name + "'");
+      const bool needed = !has(node.op->traits, ir::Trait::pure) || std::any_of(node.outputs.begin(), node.outputs.end(), [&](const ir::Value* v) { return wanted.contains(v); });
+      if (!needed) continue;
+      needed_.push_back(&node);
+      for (const ir::Value* value : read_by(node)) wanted.insert(value);
     }
-    for (const ir::Value* value : graph_.outputs()) last_reader_[value] = position;
+    std::reverse(needed_.begin(), needed_.end());
+    for (std::size_t position = 0; position < needed_.size(); ++position)
+      for (const ir::Value* value : read_by(*needed_[position])) last_reader_[value] = static_cast<int>(position);
+    for (const ir::Value* value : graph_.outputs()) last_reader_[value] = static_cast<int>(needed_.size());
   }
 
   void touch(int slot, int step) {
@@ -82,8 +94,7 @@ class Compiler {
     const int step = static_cast<int>(program_->steps_.size());
     const bool view = has(node.op->traits, ir::Trait::view), writes_state = has(node.op->traits, ir::Trait::writes_state);
     std::vector<int> inputs;
-    // A view reads nothing but its first input: what else it takes (a shape) was for inference.
-    for (const ir::Value* value : node.inputs) inputs.push_back(view && value != node.inputs[0] ? -1 : slot_of(value));
+    for (const ir::Value* value : read_by(node)) inputs.push_back(slot_of(value));
 
     std::vector<int> outputs;
     for (std::size_t i = 0; i < node.outputs.size(); ++i) {
@@ -199,6 +210,7 @@ class Compiler {
   const ir::Graph& graph_;
   std::span<Backend* const> backends_;
   std::shared_ptr<Program> program_;
+  std::vector<const ir::Node*> needed_;
   std::unordered_map<const ir::Value*, int> slots_, last_reader_;
   std::unordered_map<int, int> alive_until_;  // storage → position of the last node that reads it through any value
   std::vector<int> first_use_, last_use_;     // of each storage, in steps

@@ -60,11 +60,10 @@ Binding::Binding(const Program& program, std::span<const std::int64_t> values, u
     call.inputs = operands_.data() + first;
     call.outputs = call.inputs + step.inputs.size();
     const Split split = step.kernel->split(call);
-    const std::int64_t units = std::max<std::int64_t>(split.units, 1);
-    const double worth = std::max(1.0, double(units) * split.unit_nanoseconds / kTaskNanoseconds);
+    const double worth = double(split.units) * split.unit_nanoseconds / kTaskNanoseconds;
     const unsigned most = workers == 1 ? 1 : workers * kTasksPerWorker;
-    steps_.push_back({static_cast<std::uint32_t>(std::min({double(units), worth, double(most)})), step.wait_for});
-    units_.push_back(units);
+    steps_.push_back({static_cast<std::uint32_t>(std::max(1.0, std::min({double(split.units), worth, double(most)}))), step.wait_for});
+    units_.push_back(split.units);
     scratch_bytes_ = std::max(scratch_bytes_, step.kernel->scratch_bytes(call));
     calls_.push_back(call);
   }

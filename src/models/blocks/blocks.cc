@@ -1,0 +1,125 @@
+#include "models/blocks/blocks.h"
+
+#include <array>
+#include <utility>
+
+#include "base/error.h"
+#include "ops/registry.h"
+
+namespace quern::models {
+namespace {
+using ir::DType;
+using ir::Dim;
+
+ir::Shape to_shape(const std::vector<std::int64_t>& dims) { return {dims.begin(), dims.end()}; }
+}  // namespace
+
+Blocks::Blocks(const Checkpoint& checkpoint, const Config& config, const GraphOptions& options)
+    : checkpoint_(checkpoint), config_(config), graph_(std::make_unique<ir::Graph>(checkpoint.architecture())) {
+  const Dim tokens = Dim::symbol("tokens"), blocks = Dim::symbol("blocks");
+  ids_ = graph_->add_input("ids", {DType::i32, {tokens}});
+  positions_ = graph_->add_input("positions", {DType::i32, {tokens}});
+  sequence_ = graph_->add_input("sequence", {DType::i32, {tokens}});
+  slots_ = graph_->add_input("slots", {DType::i32, {tokens}});
+  block_table_ = graph_->add_input("block_table", {DType::i32, {Dim::symbol("sequences"), Dim::symbol("blocks_per_sequence")}});
+  rows_ = graph_->add_input("rows", {DType::i32, {Dim::symbol("rows")}});
+  for (std::int64_t i = 0; i < config.layers; ++i) {
+    states_.push_back(graph_->add_input("keys." + std::to_string(i), {options.kv_dtype, {blocks, config.kv_heads, config.head_dim, options.kv_block_tokens}, true}));
+    states_.push_back(graph_->add_input("values." + std::to_string(i), {options.kv_dtype, {blocks, config.kv_heads, options.kv_block_tokens, config.head_dim}, true}));
+  }
+  const RopeFrequencies rope = rope_frequencies(checkpoint, config, options.context_length > 0 ? options.context_length : config.context_length);
+  const Value radians = graph_->add_constant("rope_frequencies", {DType::f32, {config.rope_dim / 2}}, std::as_bytes(std::span(rope.radians)));
+  rope_table_ = graph_->append(ops::rope_table, {positions_, radians}, {{"magnitude", rope.magnitude}}, "rope_table")->outputs[0];
+}
+
+Value Blocks::optional_weight(const std::string& name, std::vector<std::int64_t> shape) {
+  if (const auto found = weights_.find(name); found != weights_.end()) return found->second;
+  auto tensor = checkpoint_.tensor(name);
+  if (!tensor) return nullptr;
+  if (tensor->shape != shape)
+    throw Error(Code::data_corrupt, "tensor '" + name + "' is " + ir::to_string(to_shape(tensor->shape)) + " where the file's own hyper-parameters ask for " + ir::to_string(to_shape(shape)))
+        .at(checkpoint_.path());
+  if (!ir::is_float(tensor->dtype) && !ir::is_block(tensor->dtype))
+    throw Error(Code::data_corrupt, "tensor '" + name + "' holds " + std::string(ir::name(tensor->dtype)) + ", which is no weight").at(checkpoint_.path());
+  const Value value = graph_->add_constant({tensor->dtype, to_shape(tensor->shape)}, std::move(tensor->bytes));
+  weights_.emplace(name, value);
+  return value;
+}
+
+Value Blocks::weight(const std::string& name, std::vector<std::int64_t> shape) {
+  const Value value = optional_weight(name, std::move(shape));
+  if (value == nullptr) throw Error(Code::data_corrupt, "tensor '" + name + "' is missing").at(checkpoint_.path());
+  return value;
+}
+
+Value Blocks::embed() {
+  return graph_->append(ops::embedding, {weight("token_embd.weight", {config_.vocabulary, config_.width}), ids_}, {}, "embedding")->outputs[0];
+}
+
+Value Blocks::rms_norm(Value x, const std::string& name) {
+  const Value w = weight(name + ".weight", {*x->type.shape.back().constant()});
+  if (w->type.dtype != DType::f32) throw Error(Code::unsupported, "tensor '" + name + ".weight' is no f32").at(checkpoint_.path());
+  return graph_->append(ops::rms_norm, {x, w}, {{"epsilon", config_.norm_epsilon}}, name)->outputs[0];
+}
+
+Value Blocks::linear(Value x, const std::string& name, std::int64_t out) {
+  const Value y = graph_->append(ops::linear, {x, weight(name + ".weight", {out, *x->type.shape.back().constant()})}, {}, name)->outputs[0];
+  const Value bias = optional_weight(name + ".bias", {out});
+  return bias == nullptr ? y : add(y, bias);
+}
+
+Value Blocks::add(Value a, Value b) { return graph_->append(ops::add, {a, b})->outputs[0]; }
+
+Value Blocks::split_heads(Value x, std::int64_t heads) {
+  const std::array<std::int64_t, 3> shape = {0, heads, config_.head_dim};  // 0: as it is
+  return graph_->append(ops::reshape, {x, graph_->add_integers(shape)})->outputs[0];
+}
+
+Value Blocks::merge_heads(Value x) {
+  const std::array<std::int64_t, 2> shape = {0, *x->type.shape[1].constant() * *x->type.shape[2].constant()};
+  return graph_->append(ops::reshape, {x, graph_->add_integers(shape)})->outputs[0];
+}
+
+Value Blocks::rope(Value x, bool interleaved) {
+  return graph_->append(ops::rope, {x, rope_table_}, {{"interleaved", std::int64_t{interleaved}}})->outputs[0];
+}
+
+Value Blocks::attention(std::int64_t layer, Value q, Value k, Value v) {
+  Value& keys = states_[static_cast<std::size_t>(2 * layer)];
+  Value& values = states_[static_cast<std::size_t>(2 * layer + 1)];
+  keys = graph_->append(ops::kv_write, {keys, k, slots_}, {{"transposed", std::int64_t{1}}})->outputs[0];
+  values = graph_->append(ops::kv_write, {values, v, slots_})->outputs[0];
+  return graph_->append(ops::paged_attention, {q, keys, values, block_table_, sequence_, positions_}, {{"scale", config_.attention_scale}},
+                        "blk." + std::to_string(layer) + ".attention")
+      ->outputs[0];
+}
+
+Value Blocks::swiglu(Value x, const std::string& name) {
+  const Value gate = linear(x, name + ".ffn_gate", config_.ffn_width), up = linear(x, name + ".ffn_up", config_.ffn_width);
+  return linear(graph_->append(ops::silu_mul, {gate, up})->outputs[0], name + ".ffn_down", config_.width);
+}
+
+Value Blocks::head(Value x) {
+  x = graph_->append(ops::take_rows, {x, rows_})->outputs[0];
+  x = rms_norm(x, "output_norm");
+  return linear(x, checkpoint_.tensor("output.weight") ? "output" : "token_embd", config_.vocabulary);
+}
+
+LanguageModel Blocks::finish(Value logits) {
+  graph_->rename(logits, "logits");
+  std::vector<Value> outputs = {logits};
+  outputs.insert(outputs.end(), states_.begin(), states_.end());
+  graph_->set_outputs(std::move(outputs));
+  LanguageModel model;
+  model.graph = std::move(graph_);
+  model.architecture = checkpoint_.architecture();
+  model.vocabulary = config_.vocabulary;
+  model.context_length = config_.context_length;
+  model.layers = config_.layers;
+  model.width = config_.width;
+  model.kv_heads = config_.kv_heads;
+  model.head_dim = config_.head_dim;
+  return model;
+}
+
+}  // namespace quern::models

@@ -1,0 +1,44 @@
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "ir/graph.h"
+#include "models/checkpoint.h"
+
+namespace quern::models {
+
+/// What a caller may choose when a graph is made.
+struct GraphOptions {
+  ir::DType kv_dtype = ir::DType::f16;  // f32, f16 or bf16
+  std::int64_t kv_block_tokens = 16;    // tokens a block of the cache
+  std::int64_t context_length = 0;      // the longest sequence that will be run, 0: what the model was trained for
+};
+
+/// A language model as a graph, and what the rest of the house must know of it. Inputs, in this order (symbols in brackets):
+///   ids, positions, sequence, slots: i32[tokens]; block_table: i32[sequences, blocks_per_sequence]; rows: i32[rows];
+///   then for each layer the states keys.N and values.N.
+/// Outputs: logits f32[rows, vocabulary], then the states. `rows` names the tokens whose logits are wanted.
+struct LanguageModel {
+  std::unique_ptr<ir::Graph> graph;
+  std::string architecture;
+  std::int64_t vocabulary = 0, context_length = 0, layers = 0, width = 0, kv_heads = 0, head_dim = 0;
+};
+
+/// An architecture: one file in models/, one row in families.inc.
+struct Family {
+  std::string_view architecture;  // as GGUF's general.architecture has it
+  std::string_view models;        // which models people know by it
+  LanguageModel (*build)(const Checkpoint&, const GraphOptions&);
+};
+
+/// All families, in the order of families.inc.
+const std::vector<Family>& families();
+/// Builds the graph of a checkpoint. Errors: unsupported (an architecture or a variant we do not have; the message lists those we have),
+/// data_corrupt (a missing tensor, a shape that does not fit, a hyper-parameter that makes no sense).
+LanguageModel build(const Checkpoint& checkpoint, const GraphOptions& options);
+
+}  // namespace quern::models

@@ -1,0 +1,52 @@
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "base/thread_pool.h"
+#include "ir/tensor_view.h"
+#include "ir/type.h"
+#include "plan/session.h"
+
+namespace quern::runtime {
+
+/// A graph model (ONNX) loaded from a file and compiled. Immutable; sessions share it.
+class GraphModel {
+ public:
+  struct Port {
+    std::string name;
+    ir::Type type;  // dimensions may be symbols
+  };
+
+  /// Errors: those of the file's format; unsupported; resource_exhausted.
+  static std::shared_ptr<const GraphModel> load(const std::string& path);
+
+  std::span<const Port> inputs() const { return inputs_; }
+  std::span<const Port> outputs() const { return outputs_; }
+  const std::shared_ptr<const plan::Program>& program() const { return program_; }
+
+ private:
+  std::shared_ptr<const plan::Program> program_;
+  std::vector<Port> inputs_, outputs_;
+};
+
+/// Runs a graph model on inputs of any sizes that fit its shapes. Not for concurrent use.
+class GraphSession {
+ public:
+  GraphSession(std::shared_ptr<const GraphModel> model, ThreadPool& pool);
+
+  /// `inputs` in the order of the model's. The outputs' bytes are valid until the next run.
+  /// Errors: invalid_argument (a wrong type, rank or size: names the input; data that an op cannot use: names the node), resource_exhausted.
+  std::vector<ir::TensorView> run(std::span<const ir::TensorView> inputs);
+
+ private:
+  std::vector<std::int64_t> solve_symbols(std::span<const ir::TensorView> inputs) const;
+
+  std::shared_ptr<const GraphModel> model_;
+  plan::Session session_;
+};
+
+}  // namespace quern::runtime

@@ -1,0 +1,99 @@
+#include "runtime/language_model.h"
+
+#include <sys/mman.h>
+
+#include <array>
+#include <utility>
+
+#include "backends/cpu/cpu_backend.h"
+#include "base/error.h"
+#include "base/mapped_file.h"
+#include "models/family.h"
+#include "passes/passes.h"
+
+namespace quern::runtime {
+namespace {
+
+constexpr std::int64_t kAlignment = 64;
+
+std::int64_t round_up(std::int64_t n) { return (n + kAlignment - 1) / kAlignment * kAlignment; }
+
+/// Bytes of one state with `blocks` blocks.
+std::int64_t state_bytes(const plan::Program& program, std::size_t i, std::int64_t blocks) {
+  return byte_size(program.slots()[program.states()[i]].type).evaluate({{"blocks", blocks}});
+}
+
+/// Kernels have packed the weights they read; what is only looked up (the token table) is read again from the file when needed.
+void release_packed(const ir::Graph& graph) {
+  for (const ir::Value* value : graph.constants())
+    if (ir::is_block(value->type.dtype)) release_pages({value->constant->data, value->constant->bytes});
+}
+
+}  // namespace
+
+std::shared_ptr<const LanguageModel> LanguageModel::load(const std::string& path, const LanguageOptions& options) {
+  auto model = std::make_shared<LanguageModel>();
+  model->options_ = options;
+  model->file_ = std::make_shared<const gguf::File>(gguf::File::open(path));
+  const bool exact = options.precision == Precision::exact;
+  models::GraphOptions graph_options;
+  graph_options.kv_dtype = exact ? ir::DType::f32 : ir::DType::f16;
+  graph_options.kv_block_tokens = options.kv_block_tokens;
+  models::LanguageModel built = models::build(*models::gguf_checkpoint(model->file_), graph_options);
+  if (!exact) passes::quantize_activations(*built.graph);
+  cpu::CpuBackend backend;
+  plan::Backend* const backends[] = {&backend};
+  model->program_ = plan::Program::compile(*built.graph, backends);
+  release_packed(*built.graph);
+  model->architecture_ = std::move(built.architecture);
+  model->vocabulary_ = built.vocabulary;
+  model->context_length_ = built.context_length;
+  return model;
+}
+
+std::int64_t LanguageModel::kv_block_bytes() const {
+  std::int64_t sum = 0;
+  for (std::size_t i = 0; i < program_->states().size(); ++i) sum += state_bytes(*program_, i, 1);
+  return sum;
+}
+
+LanguageRunner::LanguageRunner(std::shared_ptr<const LanguageModel> model, ThreadPool& pool, std::int64_t blocks, std::int64_t max_sequences,
+                               std::int64_t max_blocks_per_sequence)
+    : model_(std::move(model)), blocks_(blocks), max_sequences_(max_sequences), max_blocks_per_sequence_(max_blocks_per_sequence), session_(model_->program(), pool) {
+  const plan::Program& program = *model_->program();
+  for (std::size_t i = 0; i < program.states().size(); ++i) cache_bytes_ += static_cast<std::size_t>(round_up(state_bytes(program, i, blocks)));
+  void* memory = ::mmap(nullptr, cache_bytes_, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  if (memory == MAP_FAILED) throw Error(Code::resource_exhausted, "no memory for a cache of " + std::to_string(cache_bytes_) + " bytes").hint("ask for a shorter context");
+  cache_ = static_cast<std::byte*>(memory);
+  std::byte* next = cache_;
+  for (std::size_t i = 0; i < program.states().size(); ++i) {
+    session_.set_state(i, next);
+    next += round_up(state_bytes(program, i, blocks));
+  }
+  symbol_values_.resize(program.symbols().size());
+}
+
+LanguageRunner::~LanguageRunner() {
+  if (cache_ != nullptr) ::munmap(cache_, cache_bytes_);
+}
+
+std::span<const float> LanguageRunner::run(const Batch& batch, unsigned max_workers) {
+  QUERN_ASSERT(batch.positions.size() == batch.ids.size() && batch.sequence.size() == batch.ids.size() && batch.slots.size() == batch.ids.size());
+  QUERN_ASSERT(static_cast<std::int64_t>(batch.block_table.size()) == max_sequences_ * max_blocks_per_sequence_);
+  const std::span<const std::string> symbols = model_->program()->symbols();
+  for (std::size_t i = 0; i < symbols.size(); ++i) {
+    symbol_values_[i] = symbols[i] == "tokens"                ? static_cast<std::int64_t>(batch.ids.size())
+                        : symbols[i] == "rows"                ? static_cast<std::int64_t>(batch.rows.size())
+                        : symbols[i] == "sequences"           ? max_sequences_
+                        : symbols[i] == "blocks_per_sequence" ? max_blocks_per_sequence_
+                                                              : blocks_;
+  }
+  plan::Binding& binding = session_.bind(symbol_values_);
+  const auto bytes = [](std::span<const std::int32_t> s) { return reinterpret_cast<const std::byte*>(s.data()); };
+  const std::array<const std::byte*, 6> inputs = {bytes(batch.ids), bytes(batch.positions), bytes(batch.sequence), bytes(batch.slots), bytes(batch.block_table), bytes(batch.rows)};
+  session_.run(binding, inputs, max_workers);
+  const ir::TensorView& logits = binding.output(0);
+  return {logits.as<float>(), static_cast<std::size_t>(logits.elements())};
+}
+
+}  // namespace quern::runtime

@@ -1,0 +1,85 @@
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "base/thread_pool.h"
+#include "formats/gguf/file.h"
+#include "ir/dtype.h"
+#include "plan/session.h"
+
+namespace quern::runtime {
+
+/// fast: integer products on block-quantised weights, keys and values in f16. exact: float32 arithmetic on dequantised weights, f32 cache.
+enum class Precision { fast, exact };
+
+struct LanguageOptions {
+  Precision precision = Precision::fast;
+  std::int64_t kv_block_tokens = 16;
+};
+
+/// A language model loaded from a file: checked, compiled, weights packed. Immutable; runners share it.
+class LanguageModel {
+ public:
+  /// Errors: those of the file's format; unsupported; resource_exhausted.
+  static std::shared_ptr<const LanguageModel> load(const std::string& path, const LanguageOptions& options = {});
+
+  const gguf::File& file() const { return *file_; }
+  const std::string& architecture() const { return architecture_; }
+  std::int64_t vocabulary() const { return vocabulary_; }
+  /// The longest sequence the model was trained for, in tokens.
+  std::int64_t context_length() const { return context_length_; }
+  std::int64_t kv_block_tokens() const { return options_.kv_block_tokens; }
+  /// Bytes of keys and values of one block, all layers.
+  std::int64_t kv_block_bytes() const;
+  const std::shared_ptr<const plan::Program>& program() const { return program_; }
+
+ private:
+  std::shared_ptr<const gguf::File> file_;
+  std::shared_ptr<const plan::Program> program_;
+  LanguageOptions options_;
+  std::string architecture_;
+  std::int64_t vocabulary_ = 0, context_length_ = 0;
+};
+
+/// One step's work for a runner: `tokens` rows, of one or more sequences. Spans are read during run() only.
+struct Batch {
+  std::span<const std::int32_t> ids;          // [tokens]
+  std::span<const std::int32_t> positions;    // [tokens], from 0 in each sequence
+  std::span<const std::int32_t> sequence;     // [tokens], row of the block table
+  std::span<const std::int32_t> slots;        // [tokens], where the token's keys and values go: block * block_tokens + offset
+  std::span<const std::int32_t> block_table;  // [max_sequences, max_blocks_per_sequence], what is not used is any valid block
+  std::span<const std::int32_t> rows;         // which tokens' logits are wanted
+};
+
+/// Runs a language model on batches over a cache of its own. Not for concurrent use.
+class LanguageRunner {
+ public:
+  /// Takes `blocks` blocks of cache (memory is touched as it is used). Errors: resource_exhausted.
+  LanguageRunner(std::shared_ptr<const LanguageModel> model, ThreadPool& pool, std::int64_t blocks, std::int64_t max_sequences,
+                 std::int64_t max_blocks_per_sequence);
+  ~LanguageRunner();
+  LanguageRunner(const LanguageRunner&) = delete;
+  LanguageRunner& operator=(const LanguageRunner&) = delete;
+
+  /// Logits [rows, vocabulary], valid until the next run. Allocates nothing for a batch of sizes seen before.
+  std::span<const float> run(const Batch& batch, unsigned max_workers = ~0u);
+
+  const LanguageModel& model() const { return *model_; }
+  std::int64_t blocks() const { return blocks_; }
+  std::int64_t max_sequences() const { return max_sequences_; }
+  std::int64_t max_blocks_per_sequence() const { return max_blocks_per_sequence_; }
+
+ private:
+  std::shared_ptr<const LanguageModel> model_;
+  std::int64_t blocks_, max_sequences_, max_blocks_per_sequence_;
+  plan::Session session_;
+  std::byte* cache_ = nullptr;
+  std::size_t cache_bytes_ = 0;
+  std::vector<std::int64_t> symbol_values_;
+};
+
+}  // namespace quern::runtime
