@@ -69,7 +69,9 @@ class HeaderParser {
   }
 
  private:
-  [[noreturn]] void fail(std::string message, Code code = Code::data_corrupt) const { throw Error(code, std::move(message)).at(path_, offset_ + pos_); }
+  [[noreturn]] void fail(std::string message, Code code = Code::data_corrupt) const {
+    throw Error(code, std::move(message)).at(path_, offset_ + pos_);
+  }
   void skip_space() {
     while (pos_ < text_.size() && (text_[pos_] == ' ' || text_[pos_] == '\n' || text_[pos_] == '\t' || text_[pos_] == '\r')) ++pos_;
   }
@@ -157,7 +159,8 @@ std::optional<std::size_t> byte_count(DType dtype, std::span<const std::int64_t>
 }
 
 /// Column-major to row-major: walks the target in order and keeps the source's position by its strides.
-std::shared_ptr<std::vector<std::byte>> to_row_major(const std::byte* source, const std::vector<std::int64_t>& shape, std::size_t size, std::size_t bytes) {
+std::shared_ptr<std::vector<std::byte>> to_row_major(const std::byte* source, const std::vector<std::int64_t>& shape, std::size_t size,
+                                                     std::size_t bytes) {
   auto out = std::make_shared<std::vector<std::byte>>(bytes);
   std::vector<std::int64_t> index(shape.size(), 0), stride(shape.size(), static_cast<std::int64_t>(size));
   for (std::size_t i = 1; i < shape.size(); ++i) stride[i] = stride[i - 1] * shape[i - 1];
@@ -182,7 +185,8 @@ Array read(std::span<const std::byte> file, std::shared_ptr<const void> owner, c
   if (text.size() < 10) throw Error(Code::data_corrupt, "the file ends inside its header").at(path, text.size());
   const auto byte = [&](std::size_t i) { return std::size_t{static_cast<unsigned char>(text[i])}; };
   const std::size_t major = byte(6);
-  if (major < 1 || major > 3) throw Error(Code::unsupported, "version " + std::to_string(major) + " of the .npy format is not known").at(path, 6);
+  if (major < 1 || major > 3)
+    throw Error(Code::unsupported, "version " + std::to_string(major) + " of the .npy format is not known").at(path, 6);
   const std::size_t start = major == 1 ? 10 : 12;
   if (text.size() < start) throw Error(Code::data_corrupt, "the file ends inside its header").at(path, text.size());
   const std::size_t length = byte(8) | byte(9) << 8 | (major == 1 ? 0 : byte(10) << 16 | byte(11) << 24);
@@ -215,8 +219,10 @@ Array read_file(const std::string& path) {
 std::string header(DType dtype, std::span<const std::int64_t> shape) {
   const auto descr = std::find_if(std::begin(kDescrs), std::end(kDescrs), [&](const Descr& d) { return d.dtype == dtype; });
   if (descr == std::end(kDescrs))
-    throw Error(Code::unsupported, "a .npy file cannot hold elements of type " + std::string(ir::name(dtype))).hint("convert it to f32 first");
-  std::string dict = std::string("{'descr': '") + (descr->text.back() == '1' ? '|' : '<') + std::string(descr->text) + "', 'fortran_order': False, 'shape': (";
+    throw Error(Code::unsupported, "a .npy file cannot hold elements of type " + std::string(ir::name(dtype)))
+        .hint("convert it to f32 first");
+  std::string dict = std::string("{'descr': '") + (descr->text.back() == '1' ? '|' : '<') + std::string(descr->text) +
+                     "', 'fortran_order': False, 'shape': (";
   for (std::size_t i = 0; i < shape.size(); ++i) dict += (i > 0 ? ", " : "") + std::to_string(shape[i]);
   dict += shape.size() == 1 ? ",), }" : "), }";
   const std::size_t whole = (10 + dict.size() + 1 + kAlignment - 1) / kAlignment * kAlignment;

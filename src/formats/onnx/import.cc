@@ -7,6 +7,7 @@
 
 #include "base/mapped_file.h"
 #include "formats/onnx/detail/builder.h"
+#include "formats/onnx/detail/fold.h"
 #include "formats/onnx/detail/mapping.h"
 #include "formats/onnx/detail/upgrade.h"
 #include "ir/op.h"
@@ -41,6 +42,7 @@ class Importer {
       }
     }
     set_outputs();
+    if (folded_) graph_->remove_unused();  // the nodes that constants have replaced
     return std::move(graph_);
   }
 
@@ -190,7 +192,11 @@ class Importer {
       std::erase_if(draft.attributes, [&](const auto& a) { return !has_attribute(*op, a.first) && mapping.has_extra(a.first); });
       ir::Node* made = graph_->append(*op, std::move(draft.inputs), std::move(draft.attributes));
       made->name = node.name;
-      draft.results = made->outputs;
+      draft.results = fold(*graph_, *made);
+      if (draft.results.empty())
+        draft.results = made->outputs;
+      else
+        folded_ = true;
       is_new = true;
     }
     for (std::size_t i = 0; i < std::max(node.outputs.size(), draft.results.size()); ++i) {
@@ -234,6 +240,7 @@ class Importer {
   TensorReader tensors_;
   std::unique_ptr<ir::Graph> graph_;
   Builder builder_;
+  bool folded_ = false;
   std::unordered_map<std::string_view, ir::Value*> values_;  // by ONNX name; null: an optional output that is not computed
   std::unordered_map<std::string_view, ir::Dim> symbols_;    // by dim_param
   std::unordered_set<std::string> used_symbols_;

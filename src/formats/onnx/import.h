@@ -12,7 +12,8 @@
 /// Every node becomes an op of ops/registry.h in its newest form; older forms are rewritten (detail/upgrade.cc). Named dimensions
 /// (`dim_param`) become symbols of that name, with characters that a symbol cannot have replaced by '_'; unnamed ones become symbols
 /// "<input>_<axis>". Initializers and Constant nodes become constants that refer to the file's bytes, external data files included. Graph
-/// inputs with an initializer are constants. Inputs and outputs keep their ONNX names and order.
+/// inputs with an initializer are constants. Nodes over small constants are computed at once. Inputs and outputs keep their ONNX names and
+/// order.
 namespace quern::onnx {
 
 /// The graph keeps the mapped file alive as long as it needs it.

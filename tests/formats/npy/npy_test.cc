@@ -44,15 +44,17 @@ std::string refusal(const std::string& bytes, Code code) {
 
 /// A file of version 1 with this dictionary and so many bytes of data.
 std::string file_of(const std::string& dict, std::size_t data = 0) {
-  return std::string("\x93NUMPY\x01\x00", 8) + static_cast<char>(dict.size() & 0xff) + static_cast<char>(dict.size() >> 8) + dict + std::string(data, '\0');
+  return std::string("\x93NUMPY\x01\x00", 8) + static_cast<char>(dict.size() & 0xff) + static_cast<char>(dict.size() >> 8) + dict +
+         std::string(data, '\0');
 }
 
 struct Plain {
   const char* file;
   DType dtype;
 };
-constexpr Plain kPlain[] = {{"bool", DType::boolean}, {"int8", DType::i8},    {"int16", DType::i16},    {"int32", DType::i32},   {"int64", DType::i64},  {"uint8", DType::u8},
-                            {"uint16", DType::u16},   {"uint32", DType::u32}, {"uint64", DType::u64}, {"float16", DType::f16}, {"float32", DType::f32}, {"float64", DType::f64}};
+constexpr Plain kPlain[] = {{"bool", DType::boolean}, {"int8", DType::i8},     {"int16", DType::i16},   {"int32", DType::i32},
+                            {"int64", DType::i64},    {"uint8", DType::u8},    {"uint16", DType::u16},  {"uint32", DType::u32},
+                            {"uint64", DType::u64},   {"float16", DType::f16}, {"float32", DType::f32}, {"float64", DType::f64}};
 
 TEST(Npy, reads_every_plain_type_and_writes_the_very_bytes_that_numpy_wrote) {
   const std::string copy = std::filesystem::temp_directory_path() / ("quern_npy_test_" + std::to_string(::getpid()) + ".npy");
@@ -80,7 +82,8 @@ TEST(Npy, reads_the_numbers_that_numpy_wrote) {
 }
 
 TEST(Npy, reads_all_three_versions_of_the_header) {
-  for (const char* file : {"version1.npy", "version2.npy", "version3.npy"}) EXPECT_THAT(values<std::int32_t>(read_file(kData + file)), ElementsAre(0, 1, 2, 3, 4)) << file;
+  for (const char* file : {"version1.npy", "version2.npy", "version3.npy"})
+    EXPECT_THAT(values<std::int32_t>(read_file(kData + file)), ElementsAre(0, 1, 2, 3, 4)) << file;
 }
 
 TEST(Npy, a_column_major_array_is_brought_into_row_major_order) {
@@ -136,7 +139,8 @@ TEST(Npy, a_truncated_file_is_refused_at_every_length) {
 }
 
 TEST(Npy, an_empty_column_major_array_with_absurd_other_dimensions_is_empty) {
-  EXPECT_TRUE(read_text(file_of("{'descr': '<f8', 'fortran_order': True, 'shape': (9223372036854775807, 9223372036854775807, 0)}")).bytes.empty());
+  EXPECT_TRUE(
+      read_text(file_of("{'descr': '<f8', 'fortran_order': True, 'shape': (9223372036854775807, 9223372036854775807, 0)}")).bytes.empty());
 }
 
 TEST(Npy, bytes_that_do_not_fit_the_shape_are_not_written) {
