@@ -57,17 +57,17 @@ class ByteLevelBpe final : public Tokenizer {
   ByteLevelBpe(const Spec& spec, const detail::PreTokenizerRow& row)
       : Tokenizer(spec), pre_tokenizer_(row), ignore_merges_(row.ignore_merges), index_(spec.tokens.size()), merges_(spec.merges.size()) {
     set_default_bos(row.add_bos);
-    read_tokens();
-    read_merges(spec);
+    read_merges(spec, read_tokens());
   }
 
-  void read_tokens() {
+  // Returns which tokens are found by the bytes they stand for.
+  std::vector<bool> read_tokens() {
     byte_ids_.fill(-1);
     std::array<Id, 256> fallback;
     fallback.fill(-1);
     token_bytes_.bytes.reserve(texts_.bytes.size());
     token_bytes_.ends.reserve(size());
-    std::vector<bool> spells_bytes(size());
+    std::vector<bool> found(size());
     std::string bytes;
     for (std::size_t i = 0; i < size(); ++i) {
       const std::string_view text = texts_[i];
@@ -80,27 +80,35 @@ class ByteLevelBpe final : public Tokenizer {
       }
       // A control token's bytes are its text, and no merge may ever lead to it: then text cannot forge it.
       const bool plain = types_[i] != TokenType::control && types_[i] != TokenType::unknown;
-      spells_bytes[i] = plain && !text.empty() && detail::append_spelled_bytes(text, bytes);
-      if (types_[i] == TokenType::user_defined && bytes != text) spells_bytes[i] = false;  // added as text, not in the spelling of bytes
-      token_bytes_.add(spells_bytes[i] ? std::string_view(bytes) : text);
+      found[i] = plain && !text.empty() && detail::append_spelled_bytes(text, bytes);
+      if (types_[i] == TokenType::user_defined && bytes != text) found[i] = false;  // added as text, not in the spelling of bytes
+      token_bytes_.add(found[i] ? std::string_view(bytes) : text);
     }
     std::size_t duplicates = 0;
     for (std::size_t i = 0; i < size(); ++i) {
-      if (spells_bytes[i] && !index_.add(token_bytes_[i], static_cast<Id>(i))) ++duplicates;
+      if (found[i] && !index_.add(token_bytes_[i], static_cast<Id>(i), token_bytes_)) ++duplicates;
     }
-    if (duplicates > 0) notes_.push_back(fmt::format("{} tokens have the same text as another; text becomes the last of them", duplicates));
+    if (duplicates > 0) {
+      notes_.push_back(fmt::format("{} tokens have the same text as another; text becomes the last of them", duplicates));
+      for (std::size_t i = 0; i < size(); ++i) found[i] = found[i] && find(token_bytes_[i]) == static_cast<Id>(i);
+    }
     for (std::size_t b = 0; b < 256; ++b) {
       const char byte = static_cast<char>(b);
-      byte_ids_[b] = index_.find(std::string_view(&byte, 1));
+      byte_ids_[b] = find(std::string_view(&byte, 1));
       if (byte_ids_[b] < 0) byte_ids_[b] = fallback[b];
     }
+    return found;
   }
 
-  void read_merges(const Spec& spec) {
+  void read_merges(const Spec& spec, const std::vector<bool>& found) {
     if (spec.merges.size() >= detail::MergeTable::kNone) throw Error(Code::resource_exhausted, "the vocabulary has 2^32 merges or more");
     std::string both;  // bytes of the product
     std::size_t skipped = 0, first_skipped = 0;
-    Id guess = 0;  // products mostly have ids in the order of the merges
+    const auto is = [&](Id id, std::string_view bytes) {
+      const auto i = static_cast<std::size_t>(id);
+      return i < size() && found[i] && token_bytes_[i] == bytes;
+    };
+    Id guess = 0;  // a merge mostly makes the same token as the one before, or the next
     for (std::size_t rank = 0; rank < spec.merges.size(); ++rank) {
       const std::string_view merge = spec.merges[rank];
       const std::size_t space = merge.find(' ', 1);
@@ -113,18 +121,16 @@ class ByteLevelBpe final : public Tokenizer {
       if (detail::append_spelled_bytes(merge.substr(0, space), both)) {
         const std::size_t length = both.size();
         if (detail::append_spelled_bytes(merge.substr(space + 1), both)) {
-          left = index_.find(std::string_view(both).substr(0, length));
-          right = index_.find(std::string_view(both).substr(length));
-          const bool guessed = static_cast<std::size_t>(guess) < size() && types_[static_cast<std::size_t>(guess)] == TokenType::normal &&
-                               token_bytes_[static_cast<std::size_t>(guess)] == both;
-          product = guessed ? guess : index_.find(both);
+          left = find(std::string_view(both).substr(0, length));
+          right = find(std::string_view(both).substr(length));
+          product = is(guess, both) ? guess : is(guess + 1, both) ? guess + 1 : find(both);
         }
       }
       if (left < 0 || right < 0 || product < 0) {
         if (skipped++ == 0) first_skipped = rank;
         continue;
       }
-      guess = product + 1;
+      guess = product;
       merges_.add(left, right, {static_cast<std::uint32_t>(rank), product});
     }
     if (skipped > 0) {
@@ -132,6 +138,8 @@ class ByteLevelBpe final : public Tokenizer {
                                    first_skipped, spec.merges[first_skipped].substr(0, 80)));
     }
   }
+
+  Id find(std::string_view bytes) const { return index_.find(bytes, token_bytes_); }
 
   void encode_text(std::string_view text, std::vector<Id>& ids) const override {
     const ScratchLease scratch(*this);
@@ -155,7 +163,7 @@ class ByteLevelBpe final : public Tokenizer {
       return;
     }
     scratch.symbols.clear();
-    const Id whole = ignore_merges_ ? index_.find(word) : -1;
+    const Id whole = ignore_merges_ ? find(word) : -1;
     if (whole >= 0) {
       scratch.symbols.push_back(whole);
     } else {

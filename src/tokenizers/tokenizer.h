@@ -32,14 +32,14 @@ struct SpecialIds {
 /// A vocabulary as a model file spells it. Everything in it is untrusted; make_tokenizer checks it. The views need to live only until
 /// make_tokenizer returns.
 struct Spec {
-  std::string model;                     ///< GGUF's tokenizer.ggml.model, e.g. "gpt2".
-  std::string pre_tokenizer;             ///< GGUF's tokenizer.ggml.pre, e.g. "smollm"; empty means "default".
-  std::vector<std::string_view> tokens;  ///< By id.
-  std::vector<std::int32_t> types;       ///< By id, GGUF's numbers; empty means all normal.
-  std::vector<std::string_view> merges;  ///< "left right", the most urgent first.
-  SpecialIds special;
-  std::optional<bool> add_bos, add_eos;  ///< Nothing: what the pre-tokenizer's name implies.
-  std::vector<std::int64_t> end_ids;     ///< Further ids that end a generation, e.g. of a generation config.
+  std::string model = {};                     ///< GGUF's tokenizer.ggml.model, e.g. "gpt2".
+  std::string pre_tokenizer = {};             ///< GGUF's tokenizer.ggml.pre, e.g. "smollm"; empty means "default".
+  std::vector<std::string_view> tokens = {};  ///< By id.
+  std::vector<std::int32_t> types = {};       ///< By id, GGUF's numbers; empty means all normal.
+  std::vector<std::string_view> merges = {};  ///< "left right", the most urgent first.
+  SpecialIds special = {};
+  std::optional<bool> add_bos = {}, add_eos = {};  ///< Nothing: what the pre-tokenizer's name implies.
+  std::vector<std::int64_t> end_ids = {};          ///< Further ids that end a generation, e.g. of a generation config.
 };
 
 struct EncodeOptions {

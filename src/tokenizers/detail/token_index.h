@@ -1,28 +1,48 @@
 #pragma once
 
+#include <bit>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <string_view>
 #include <vector>
 
 namespace quern::tokenizers::detail {
 
-/// Tokens by the bytes they stand for. Holds views: the bytes must outlive it.
+/// Tokens by the bytes they stand for: an open-addressing hash table of 8 bytes a slot. `bytes_of(id)` gives the bytes of a token that was
+/// added; they are kept by the caller.
 class TokenIndex {
  public:
-  explicit TokenIndex(std::size_t tokens);
+  explicit TokenIndex(std::size_t tokens) : slots_(std::bit_ceil(tokens * 2 + 2)), mask_(slots_.size() - 1) {}
+
   /// Of several tokens with the same bytes the last one added is found. Returns false where there was one before.
-  bool add(std::string_view bytes, std::int32_t id);
+  template <class BytesOf>
+  bool add(std::string_view bytes, std::int32_t id, const BytesOf& bytes_of) {
+    const std::size_t hash = std::hash<std::string_view>()(bytes);
+    Slot& slot = slots_[place(bytes, hash, bytes_of)];
+    const bool fresh = slot.id < 0;
+    slot = {static_cast<std::uint32_t>(hash >> 32), id};
+    return fresh;
+  }
   /// The token, or -1.
-  std::int32_t find(std::string_view bytes) const;
+  template <class BytesOf>
+  std::int32_t find(std::string_view bytes, const BytesOf& bytes_of) const {
+    return slots_[place(bytes, std::hash<std::string_view>()(bytes), bytes_of)].id;
+  }
 
  private:
   struct Slot {
-    std::string_view bytes;
     std::uint32_t hash = 0;
     std::int32_t id = -1;
   };
-  Slot* place(std::string_view bytes, std::size_t hash);
+
+  template <class BytesOf>
+  std::size_t place(std::string_view bytes, std::size_t hash, const BytesOf& bytes_of) const {
+    const auto tag = static_cast<std::uint32_t>(hash >> 32);
+    std::size_t i = hash & mask_;
+    while (slots_[i].id >= 0 && (slots_[i].hash != tag || bytes_of[static_cast<std::size_t>(slots_[i].id)] != bytes)) i = (i + 1) & mask_;
+    return i;
+  }
 
   std::vector<Slot> slots_;
   std::size_t mask_;
