@@ -146,6 +146,8 @@ Value url_encode(Render& r, const Value& self, const Value*, Args) {
       if (std::isalnum(static_cast<unsigned char>(c)) || std::string_view("_.-~").find(c) != std::string_view::npos ||
           safe_too.find(c) != std::string_view::npos) {
         out += c;
+      } else if (c == ' ' && self.is(Kind::dict)) {
+        out += '+';
       } else {
         out += '%';
         out += kHex[static_cast<unsigned char>(c) >> 4];

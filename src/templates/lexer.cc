@@ -77,6 +77,10 @@ bool Lexer::begins_raw(std::size_t pos, std::size_t& after, bool& strip_left) co
 
 // Leaves the text of a raw block in pending_ and moves behind its end tag.
 void Lexer::raw(std::size_t begin, std::size_t after) {
+  if (after >= source_.size()) {  // as with comments
+    pos_ = source_.size();
+    return;
+  }
   for (std::size_t tag = source_.find("{%", after); tag != source_.npos; tag = source_.find("{%", tag + 1)) {
     std::size_t pos = tag + 2;
     const char sign = pos < source_.size() ? source_[pos] : '\0';
@@ -124,6 +128,7 @@ Token Lexer::lex_data() {
     return text;
   }
   pos_ = tag + 2 + (sign == '-' || sign == '+');
+  if (kind == '#' && pos_ >= source_.size()) return text;  // jinja2 lets a comment begin at the very end
   if (kind == '#') {
     const std::size_t close = source_.find("#}", pos_);
     if (close == source_.npos) fail("Missing end of comment tag", tag);

@@ -37,9 +37,9 @@ Value centered(Render& r, const Value& text, std::int64_t width, const Value& fi
   if (width <= size) return text;
   const std::int64_t room = width - size, left = room / 2 + (room & width & 1);
   Writer out(r.heap());
-  for (std::int64_t i = 0; i < left; ++i) out.add(*fill.string);
+  out.add_repeated(*fill.string, static_cast<std::size_t>(left));
   out.add(*text.string);
-  for (std::int64_t i = left; i < room; ++i) out.add(*fill.string);
+  out.add_repeated(*fill.string, static_cast<std::size_t>(room - left));
   return out.take(text.markup);
 }
 
@@ -67,6 +67,11 @@ using Args = const Arguments&;
 template <std::string (*kChange)(std::string_view)>
 Value changed(Render& r, const Value& self, const Value*, Args) {
   return derived(r, self, kChange(self.text()));
+}
+
+// What Markup does with the arguments of its methods.
+Value escaped_for(Render& r, const Value& self, const Value& argument) {
+  return self.markup && !argument.markup ? derived(r, argument, html_escape(argument.text())) : argument;
 }
 
 std::string swap_case(std::string_view text) {
@@ -98,7 +103,7 @@ Value split(Render& r, const Value& self, const Value* a, Args) {
     std::size_t pos = strip(text, true, false).first;
     while (pos < text.size()) {
       if (left-- == 0) {
-        add(pos, strip(text, false, true).second);
+        add(pos, text.size());
         return Value::of(parts);
       }
       std::size_t end = pos;
@@ -128,10 +133,9 @@ Value split_right(Render& r, const Value& self, const Value* a, Args) {
   const auto add = [&](std::size_t from, std::size_t to) { append(r.heap(), *parts, substring(r.heap(), self, from, to)); };
   if (!is_given(a[0])) {
     std::size_t end = strip(text, false, true).second;
-    const std::size_t first = strip(text, true, false).first;
-    while (end > 0 && end > first) {
+    while (end > 0) {
       if (left-- == 0) {
-        add(first, end);
+        add(0, end);
         break;
       }
       std::size_t start = end;
@@ -251,7 +255,14 @@ Value join(Render& r, const Value& self, const Value* a, Args) {
   for (std::size_t i = 0; i < items->size; ++i)
     if (!items->at(i).is(Kind::string))
       bad_argument("sequence item " + std::to_string(i) + ": expected str instance, " + std::string(type_name(items->at(i))) + " found");
-  return join_strings(r, self.text(), any_untrusted(*self.string), *items);
+  if (self.markup) {
+    List* escaped = make_list(r.heap(), items->size);
+    for (std::size_t i = 0; i < items->size; ++i) append(r.heap(), *escaped, escaped_for(r, self, items->at(i)));
+    items = escaped;
+  }
+  Value joined = join_strings(r, self.text(), any_untrusted(*self.string), *items);
+  joined.markup = self.markup;
+  return joined;
 }
 
 enum class Pad { left, right, center, zeros };
@@ -267,7 +278,7 @@ Value padded(Render& r, const Value& self, const Value* a, Args) {
   const std::size_t sign = kPad == Pad::zeros && (text.starts_with('-') || text.starts_with('+')) ? 1 : 0;
   if (kPad == Pad::left) out.add(*self.string);
   out.add(*self.string, 0, kPad == Pad::zeros ? sign : 0);
-  for (std::int64_t i = size; i < width; ++i) out.add(*fill.string);
+  if (size < width) out.add_repeated(*fill.string, static_cast<std::size_t>(width - size));
   if (kPad != Pad::left) out.add(*self.string, sign, text.size());
   return out.take(self.markup);
 }
@@ -304,13 +315,16 @@ Value is_title(Render&, const Value& self, const Value*, Args) {
 
 Value expand_tabs(Render& r, const Value& self, const Value* a, Args) {
   const std::int64_t size = integer(a[0], 8);
+  const Value blank = r.string(" ");
   Writer out(r.heap());
   std::int64_t column = 0;
   for (std::size_t i = 0; i < self.string->size;) {
     const std::size_t start = i;
     const char32_t c = next_code_point(self.text(), i);
     if (c == '\t') {
-      for (std::int64_t n = size > 0 ? size - column % size : 0; n > 0; --n, ++column) out.add(" ");
+      const std::int64_t n = size > 0 ? size - column % size : 0;
+      out.add_repeated(*blank.string, static_cast<std::size_t>(n));
+      column += n;
     } else {
       out.add(*self.string, start, i);
       column = c == '\n' || c == '\r' ? 0 : column + 1;
@@ -431,7 +445,7 @@ constexpr Row kRows[] = {
      [](Render& r, const Value& v, const Value* a, Args) {
        required_text(a[0]);
        required_text(a[1]);
-       return replace_all(r, v, a[0], a[1], integer(a[2], -1));
+       return replace_all(r, v, a[0], escaped_for(r, v, a[1]), integer(a[2], -1));
      },
      {"/old", "/new", "count?"}},
     {"rfind", find<true, false>, {"/sub", "/start?", "/end?"}},

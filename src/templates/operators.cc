@@ -34,9 +34,7 @@ Value repeat(Heap& heap, const Value& what, std::int64_t count) {
   const std::size_t times = count < 0 ? 0 : static_cast<std::size_t>(count);
   if (what.is(Kind::string)) {
     Writer out(heap);
-    if (what.string->size != 0 && times > (std::size_t{1} << 30) / what.string->size)
-      throw Error(Code::resource_exhausted, "a repeated string would be longer than 1 GiB");
-    for (std::size_t i = 0; what.string->size != 0 && i < times; ++i) out.add(*what.string);
+    out.add_repeated(*what.string, times);
     return out.take(what.markup);
   }
   const std::size_t size = what.list->size;

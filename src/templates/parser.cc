@@ -35,6 +35,7 @@ Parser::Parser(Program& program) : program_(program), lexer_(program.name, progr
 void Parser::parse_all() {
   program_.root = body({});
   if (!current_.is(TokenKind::end)) fail_unexpected(current_, "");
+  if (!unknown_.empty()) fail(unknown_[0].message, unknown_[0].offset);
 }
 
 Parser::Nested::Nested(Parser& parser) : parser_(parser) {
@@ -151,7 +152,7 @@ NodeId Parser::use_name(const Token& token) {
 }
 
 std::int32_t Parser::row(const Row* found, std::string_view what, std::string_view name, std::size_t offset) {
-  if (!found && !soft_) fail("No " + std::string(what) + " named '" + std::string(name) + "'.", offset);
+  if (!found && !soft_) unknown_.push_back({"No " + std::string(what) + " named '" + std::string(name) + "'.", offset});
   program_.rows.push_back(found);
   return static_cast<std::int32_t>(program_.rows.size() - 1);
 }

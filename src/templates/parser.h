@@ -93,6 +93,12 @@ class Parser {
   Lexer lexer_;
   Token current_, next_;
   bool has_next_ = false;
+  // Unknown filters and tests where jinja2 refuses to compile. Found before it is known whether an `if` follows that makes them harmless.
+  struct Unknown {
+    std::string message;
+    std::size_t offset;
+  };
+  std::vector<Unknown> unknown_;
   std::vector<std::uint16_t> heights_;
   std::unordered_map<std::string, NameId> interned_;
   std::vector<std::int32_t> open_macros_, open_loops_;

@@ -83,8 +83,10 @@ NodeId Parser::expression(bool with_conditional) {
 NodeId Parser::conditional() {
   const Token start = current_;
   const bool soft = soft_;
+  const std::size_t known = unknown_.size();
   NodeId value = logical_or();
   while (skip_name("if")) {
+    unknown_.erase(unknown_.begin() + static_cast<std::ptrdiff_t>(known), unknown_.end());
     soft_ = true;
     const NodeId test = logical_or();
     NodeId otherwise = kNoNode;

@@ -101,7 +101,12 @@ Render::Flow Render::execute(NodeId id) {
     case NodeKind::choice: return execute_choice(n);
     case NodeKind::loop: return execute_loop(program_.loops[static_cast<std::size_t>(n.a)]);
     case NodeKind::assign: assign(n.a, evaluate(n.b)); break;
-    case NodeKind::set_block: assign(n.a, apply_chain(n.b, capture(n.c))); break;
+    case NodeKind::set_block: {
+      Value text;
+      if (const Flow flow = capture(n.c, text); flow != Flow::next) return flow;  // `break` inside: the text is dropped
+      assign(n.a, apply_chain(n.b, text));
+      break;
+    }
     case NodeKind::macro: {
       const MacroNode& macro = program_.macros[static_cast<std::size_t>(n.a)];
       define(macro.name, make_macro(macro));
@@ -112,9 +117,19 @@ Render::Flow Render::execute(NodeId id) {
       print(evaluate_call(node(n.b), &caller));
       break;
     }
-    case NodeKind::filter_block: print(apply_chain(n.a, capture(n.b))); break;
-    case NodeKind::generation: print(capture(n.a)); break;
-    case NodeKind::with: with(n); break;
+    case NodeKind::filter_block: {
+      Value text;
+      if (const Flow flow = capture(n.b, text); flow != Flow::next) return flow;
+      print(apply_chain(n.a, text));
+      break;
+    }
+    case NodeKind::generation: {
+      Value text;
+      capture(n.a, text);
+      print(text);
+      break;
+    }
+    case NodeKind::with: return with(n);
     case NodeKind::loop_break: return Flow::loop_break;
     case NodeKind::loop_continue: return Flow::loop_continue;
     default: throw Error(Code::internal, "an expression where a statement should be");
@@ -174,26 +189,28 @@ void Render::assign_many(const Node& target, const Value& value) {
   for (std::size_t i = 0; i < wanted; ++i) assign(child(target, static_cast<std::int32_t>(i)), items->at(i));
 }
 
-void Render::with(const Node& n) {
+Render::Flow Render::with(const Node& n) {
   Scope* outer = scope_;
   Scope* inner = open_scope(outer);
   std::vector<Value> values;
   for (std::int32_t i = 1; i < n.count; i += 2) values.push_back(evaluate(child(n, i)));  // all in the outer scope
   scope_ = inner;
   for (std::int32_t i = 0; i < n.count; i += 2) assign(child(n, i), values[static_cast<std::size_t>(i / 2)]);
-  execute(n.a);
+  const Flow flow = execute(n.a);
   scope_ = outer;
+  return flow;
 }
 
-Value Render::capture(NodeId body) {
-  Writer text(heap_);
-  Writer* outer_out = std::exchange(out_, &text);
+Render::Flow Render::capture(NodeId body, Value& text) {
+  Writer writer(heap_);
+  Writer* outer_out = std::exchange(out_, &writer);
   Scope* outer = scope_;
   scope_ = open_scope(outer);
-  execute(body);
+  const Flow flow = execute(body);
   scope_ = outer;
   out_ = outer_out;
-  return text.take();
+  text = writer.take();
+  return flow;
 }
 
 Value Render::make_macro(const MacroNode& macro) {

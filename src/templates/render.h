@@ -85,8 +85,8 @@ class Render {
   void print(const Value& value);
   void assign(NodeId target, const Value& value);
   void assign_many(const Node& target, const Value& value);
-  void with(const Node& node);
-  Value capture(NodeId body);
+  Flow with(const Node& node);
+  Flow capture(NodeId body, Value& text);
   Value make_macro(const MacroNode& node);
   bool pull(Loop& loop);
 

@@ -150,6 +150,7 @@ Value get_item(Heap& heap, const Value& object, const Value& key) {
 
 Value slice(Heap& heap, const Value& object, const Value& start, const Value& stop, const Value& step) {
   if (object.is(Kind::undefined)) fail_undefined(object);
+  if (object.is(Kind::dict)) fail("unhashable type: 'slice'");
   if (object.is(Kind::string)) {
     const std::string_view text = object.text();
     const bool ascii = std::all_of(text.begin(), text.end(), [](char c) { return static_cast<signed char>(c) >= 0; });

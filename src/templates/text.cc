@@ -281,10 +281,14 @@ void Writer::mark(bool untrusted) {
     spans_.push_back({end, untrusted});
 }
 
+void Writer::check_room(std::size_t bytes) const {
+  if (bytes > limit_ - text_.size())
+    throw Error(Code::resource_exhausted, "the template's text is longer than " + std::to_string(limit_) + " bytes");
+}
+
 void Writer::add(std::string_view text, bool untrusted) {
   if (text.empty()) return;
-  if (text.size() > limit_ - text_.size())
-    throw Error(Code::resource_exhausted, "the template's text is longer than " + std::to_string(limit_) + " bytes");
+  check_room(text.size());
   heap_.charge(text.size());
   text_ += text;
   mark(untrusted);
@@ -298,6 +302,14 @@ void Writer::add(const String& s, std::size_t from, std::size_t to) {
     const std::size_t first = std::max(begin, from), last = std::min<std::size_t>(s.spans[i].end, to);
     if (first < last) add(view.substr(first, last - first), s.spans[i].untrusted);
   }
+}
+
+void Writer::add_repeated(const String& s, std::size_t times) {
+  if (s.size == 0) return;
+  if (times > limit_ / s.size) check_room(limit_ + 1);
+  check_room(times * s.size);
+  heap_.require(times * s.size);  // before the first byte is written
+  while (times-- > 0) add(s);
 }
 
 bool Writer::any_untrusted() const {

@@ -49,6 +49,7 @@ class Writer {
   void add(std::string_view text, bool untrusted = false);
   void add(const String& s) { add(s, 0, s.size); }
   void add(const String& s, std::size_t from, std::size_t to);
+  void add_repeated(const String& s, std::size_t times);
   /// The string as a value of the heap.
   Value take(bool markup = false);
 
@@ -59,6 +60,7 @@ class Writer {
 
  private:
   void mark(bool untrusted);
+  void check_room(std::size_t bytes) const;
 
   Heap& heap_;
   std::size_t limit_;

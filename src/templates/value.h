@@ -31,9 +31,12 @@ class Heap {
   T* make() {
     return new (allocate(sizeof(T))) T{};
   }
+  void require(std::size_t bytes) const {
+    if (bytes > limit_ - used_) exhausted();
+  }
   /// Counts bytes that are held elsewhere (text being built) against the limit.
   void charge(std::size_t bytes) {
-    if (bytes > limit_ - used_) exhausted();
+    require(bytes);
     used_ += bytes;
   }
   std::size_t used() const { return used_; }

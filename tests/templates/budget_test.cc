@@ -1,1 +1,163 @@
+// Templates that mean harm: each ends with an error, soon and in bounded memory.
 #include <gtest/gtest.h>
+
+#include <chrono>
+
+#include "templates/template.h"
+
+namespace quern::templates {
+namespace {
+
+// The code of the failure; fails the test if there is none or it takes long.
+Code failure(const std::string& source, Budget budget = {}) {
+  const auto start = std::chrono::steady_clock::now();
+  Heap heap;
+  Code code = Code::internal;
+  try {
+    const std::string text = Template(source).render(Value::of(make_dict(heap)), budget);
+    ADD_FAILURE() << "gives " << text.size() << " bytes: " << source.substr(0, 80);
+  } catch (const Error& error) {
+    code = error.code();
+    EXPECT_NE(std::string(error.what()).find("line "), std::string::npos) << error.what();
+  }
+  EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::seconds(5)) << source.substr(0, 80);
+  return code;
+}
+
+std::string times(std::size_t n, const std::string& text) {
+  std::string out;
+  for (std::size_t i = 0; i < n; ++i) out += text;
+  return out;
+}
+
+TEST(TemplateBudget, stops_a_huge_range) {
+  EXPECT_EQ(failure("{% for i in range(10**9) %}x{% endfor %}"), Code::resource_exhausted);
+  EXPECT_EQ(failure("{{ range(-9223372036854775807, 9223372036854775807) }}"), Code::resource_exhausted);
+}
+
+TEST(TemplateBudget, stops_nested_loops) {
+  EXPECT_EQ(
+      failure("{% for i in range(99999) %}{% for j in range(99999) %}{% for k in range(99999) %}{% endfor %}{% endfor %}{% endfor %}"),
+      Code::resource_exhausted);
+}
+
+TEST(TemplateBudget, stops_a_list_that_grows_while_it_is_read) {
+  EXPECT_EQ(failure("{% set l = [1] %}{% for i in l %}{% set _ = l.append(i) %}{% endfor %}"), Code::resource_exhausted);
+}
+
+TEST(TemplateBudget, stops_macros_and_loops_that_call_themselves) {
+  EXPECT_EQ(failure("{% macro m() %}{{ m() }}{% endmacro %}{{ m() }}"), Code::resource_exhausted);
+  EXPECT_EQ(failure("{% macro m(a=m()) %}{% endmacro %}{{ m() }}"), Code::resource_exhausted);
+  EXPECT_EQ(failure("{% set l = [1] %}{% for x in l recursive %}{{ loop(l) }}{% endfor %}"), Code::resource_exhausted);
+  EXPECT_EQ(
+      failure("{% macro m() %}{{ caller() }}{% endmacro %}{% macro r() %}{% call m() %}{{ r() }}{% endcall %}{% endmacro %}{{ r() }}"),
+      Code::resource_exhausted);
+  const std::string deep = times(90, "(") + "m()" + times(90, "|string)");
+  EXPECT_EQ(failure("{% macro m() %}{{ " + deep + " }}{% endmacro %}{{ m() }}"), Code::resource_exhausted);
+}
+
+TEST(TemplateBudget, stops_text_that_explodes) {
+  EXPECT_EQ(failure("{{ 'a' * 10**9 }}"), Code::resource_exhausted);
+  EXPECT_EQ(failure("{{ 'abc' * 10**18 }}"), Code::resource_exhausted);
+  EXPECT_EQ(failure("{{ [0] * 10**9 }}"), Code::resource_exhausted);
+  EXPECT_EQ(failure("{% set ns = namespace(s='aaaaaaaa') %}{% for i in range(99) %}{% set ns.s = ns.s + ns.s %}{% endfor %}"),
+            Code::resource_exhausted);
+  EXPECT_EQ(failure("{% set ns = namespace(l=[0]) %}{% for i in range(99) %}{% set ns.l = ns.l + ns.l %}{% endfor %}"),
+            Code::resource_exhausted);
+  EXPECT_EQ(failure("{% set s = 'a' * 100000 %}{{ s | replace('a', s) | length }}"), Code::resource_exhausted);
+  EXPECT_EQ(failure("{% set s = 'a' * 100000 %}{{ s | join(s) | length }}"), Code::resource_exhausted);
+  EXPECT_EQ(failure("{% set s = 'a' * 100000 %}{% for i in range(100000) %}{{ s }}{% endfor %}"), Code::resource_exhausted);
+  EXPECT_EQ(failure("{% set s = 'a\n' * 100000 %}{{ s | indent(100000) }}"), Code::resource_exhausted);
+  EXPECT_EQ(failure("{{ '%999999999d' % 1 }}"), Code::resource_exhausted);
+  EXPECT_EQ(failure("{{ '{:999999999}'.format(1) }}"), Code::resource_exhausted);
+  EXPECT_EQ(failure("{{ 'a'.center(10**12) }}"), Code::resource_exhausted);
+  EXPECT_EQ(failure("{{ 'a\tb'.expandtabs(10**12) }}"), Code::resource_exhausted);
+  EXPECT_EQ(failure("{{ range(100) | batch(10**12, 'x') | list }}"), Code::resource_exhausted);
+  EXPECT_EQ(failure("{% set ns = namespace(l=[]) %}{% for i in range(60) %}{% set ns.l = [ns.l, ns.l] %}{% endfor %}{{ ns.l }}"),
+            Code::resource_exhausted);
+}
+
+TEST(TemplateBudget, stops_values_that_hold_themselves) {
+  EXPECT_EQ(failure("{% set l = [] %}{% set _ = l.append(l) %}{{ l }}"), Code::resource_exhausted);
+  EXPECT_EQ(failure("{% set l = [] %}{% set _ = l.append(l) %}{{ l | tojson }}"), Code::invalid_argument);
+  EXPECT_EQ(failure("{% set l = [] %}{% set m = [] %}{% set _ = l.append(m) %}{% set _ = m.append(l) %}{{ l == [[l]] and l < m }}"),
+            Code::resource_exhausted);
+  EXPECT_EQ(failure("{% set ns = namespace(l=[]) %}{% for i in range(1000) %}{% set ns.l = [ns.l] %}{% endfor %}{{ ns.l }}"),
+            Code::resource_exhausted);
+}
+
+TEST(TemplateBudget, stops_slow_work_by_the_clock) {
+  Budget budget;
+  budget.time = std::chrono::milliseconds(200);
+  EXPECT_EQ(failure("{% set s = 'a' * 10000000 %}{% for i in range(100000) %}{{ 'b' in s }}{% endfor %}", budget),
+            Code::resource_exhausted);
+  EXPECT_EQ(failure("{% set s = 'é' * 5000000 %}{% for i in range(100000) %}{{ s[4000000] }}{% endfor %}", budget),
+            Code::resource_exhausted);
+  EXPECT_EQ(failure("{% set s = 'a' * 10000000 %}{% for i in range(100000) %}{{ s.strip('b').count('b') }}{% endfor %}", budget),
+            Code::resource_exhausted);
+  EXPECT_EQ(failure("{% set l = range(100000) | list %}{% for i in range(100000) %}{{ -1 in l }}{{ l == l + [] }}{% endfor %}", budget),
+            Code::resource_exhausted);
+}
+
+TEST(TemplateBudget, holds_for_what_the_caller_allows) {
+  Budget budget;
+  budget.steps = 100;
+  EXPECT_EQ(failure("{% for i in range(200) %}x{% endfor %}", budget), Code::resource_exhausted);
+  budget = {};
+  budget.output_bytes = 10;
+  EXPECT_EQ(failure("0123456789a", budget), Code::resource_exhausted);
+}
+
+TEST(TemplateParser, stops_deep_nesting) {
+  EXPECT_EQ(failure("{{ " + times(100000, "(") + "1" + times(100000, ")") + " }}"), Code::resource_exhausted);
+  EXPECT_EQ(failure("{{ " + times(100000, "[")), Code::resource_exhausted);
+  EXPECT_EQ(failure("{{ " + times(100000, "{1:")), Code::resource_exhausted);
+  EXPECT_EQ(failure("{{ " + times(100000, "not ") + "1 }}"), Code::resource_exhausted);
+  EXPECT_EQ(failure("{{ " + times(100000, "- ") + "1 }}"), Code::resource_exhausted);
+  EXPECT_EQ(failure("{{ a" + times(100000, ".b") + " }}"), Code::resource_exhausted);
+  EXPECT_EQ(failure("{{ a" + times(100000, "|e") + " }}"), Code::resource_exhausted);
+  EXPECT_EQ(failure("{{ a" + times(100000, "()") + " }}"), Code::resource_exhausted);
+  EXPECT_EQ(failure("{{ a" + times(100000, "[0]") + " }}"), Code::resource_exhausted);
+  EXPECT_EQ(failure("{{ a" + times(100000, " - a") + " }}"), Code::resource_exhausted);
+  EXPECT_EQ(failure("{{ " + times(100000, "f(") + " }}"), Code::resource_exhausted);
+  EXPECT_EQ(failure("{{ " + times(100000, "a is eq a[") + " }}"), Code::resource_exhausted);
+  EXPECT_EQ(failure("{{ " + times(100000, "1 if 1 else ") + "1 }}"), Code::resource_exhausted);
+  EXPECT_EQ(failure(times(100000, "{% if 1 %}")), Code::resource_exhausted);
+  EXPECT_EQ(failure(times(100000, "{% for x in y %}")), Code::resource_exhausted);
+  EXPECT_EQ(failure("{% for " + times(100000, "(")), Code::resource_exhausted);
+}
+
+TEST(TemplateParser, takes_long_flat_templates) {
+  Heap heap;
+  const Value empty = Value::of(make_dict(heap));
+  EXPECT_EQ(Template("{{ ''" + times(10000, " + 'a'") + " }}").render(empty).size(), 10000u);
+  EXPECT_EQ(Template("{{ 1" + times(10000, " and 1") + " }}").render(empty), "1");
+  EXPECT_EQ(Template("{% if 0 %}" + times(5000, "{% elif 0 %}") + "{% else %}x{% endif %}").render(empty), "x");
+  EXPECT_EQ(Template(times(10000, "{{ 1 }}")).render(empty).size(), 10000u);
+}
+
+TEST(TemplateParser, stops_ten_megabytes_of_opening_braces) {
+  EXPECT_EQ(failure(times(5000000, "{{")), Code::resource_exhausted);
+  EXPECT_EQ(failure(times(5000000, "{%")), Code::invalid_argument);
+  EXPECT_EQ(failure(times(3000000, "{{1}}")), Code::resource_exhausted);
+  EXPECT_EQ(failure("{% raw %}" + times(1000000, "{% endraw")), Code::invalid_argument);
+}
+
+TEST(TemplateParser, says_line_and_column) {
+  const auto message = [](const std::string& source) {
+    Heap heap;
+    try {
+      Template(source, "chat template").render(Value::of(make_dict(heap)));
+    } catch (const Error& error) {
+      return std::string(error.what());
+    }
+    return std::string();
+  };
+  EXPECT_EQ(message("a\n  {{ é + }}"), "unexpected end of print statement (in chat template, line 2, column 10)");
+  EXPECT_EQ(message("a\nb {{ messages[0] }}"), "'messages' is undefined (in chat template, line 2, column 14)");
+  EXPECT_EQ(message("\n\n   {{ raise_exception('no tools') }}"), "no tools (in chat template, line 3, column 22)");
+  EXPECT_EQ(message("{{ 'x' | shout }}"), "No filter named 'shout'. (in chat template, line 1, column 10)");
+}
+
+}  // namespace
+}  // namespace quern::templates
