@@ -140,9 +140,9 @@ File File::open(const std::string& path) {
         .hint(fmt::format("the parts are found by their names, NAME-00001-of-{:05}.gguf and so on: rename them", count));
   const auto tensor_count = split_number(parsed, "split.tensors.count", path);
   for (std::uint32_t i = 1; i <= name->count; ++i) {
-    const std::string part_path = name->path(i);
-    MappedFile part_map = i == name->part ? std::move(map) : MappedFile(part_path);
-    detail::Parsed part = i == name->part ? std::move(parsed) : detail::parse(part_map.bytes(), part_path);
+    const std::string part_path = name->path(i);  // the part that was given is read again: it costs less than telling it apart
+    MappedFile part_map(part_path);
+    detail::Parsed part = detail::parse(part_map.bytes(), part_path);
     expect_split_number(part, "split.no", i - 1, part_path);
     expect_split_number(part, "split.count", count, part_path);
     if (tensor_count) expect_split_number(part, "split.tensors.count", *tensor_count, part_path);

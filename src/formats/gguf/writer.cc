@@ -101,7 +101,7 @@ std::vector<std::byte> Writer::string_bytes(std::span<const std::string_view> st
 
 void Writer::entry(std::string_view key, ValueType type, bool is_array, std::uint64_t size, std::span<const std::byte> bytes) {
   check(!key.empty() && key.size() <= detail::kMaxKeyBytes, fmt::format("a metadata key of {} bytes", key.size()));
-  check(std::find(keys_.begin(), keys_.end(), key) == keys_.end(), fmt::format("metadata {} is given twice", quoted(key)));
+  check(!keys_.contains(key), fmt::format("metadata {} is given twice", quoted(key)));
   check(keys_.size() < detail::kMaxKeys, fmt::format("more than {} metadata keys", detail::kMaxKeys));
   if (key == detail::kAlignmentKey) {
     check(type == ValueType::u32 && !is_array, fmt::format("'{}' must be u32", key));
@@ -110,7 +110,7 @@ void Writer::entry(std::string_view key, ValueType type, bool is_array, std::uin
           fmt::format("'{}' is {}; it must be a power of two and at least {}", key, alignment, detail::kMinAlignment));
     alignment_ = alignment;
   }
-  keys_.emplace_back(key);
+  keys_.emplace(key);
   append(metadata_, key);
   append(metadata_, is_array ? ValueType::array : type);
   if (is_array) {
@@ -131,8 +131,7 @@ void Writer::add_tensor(std::string_view name, ir::DType type, std::span<const s
   check(number.has_value(), fmt::format("tensor {} is of type {}, which GGUF has not", quoted(name), ir::name(type)));
   check(!name.empty() && name.size() <= detail::kMaxTensorNameBytes,
         fmt::format("tensor {} has a name of {} bytes", quoted(name), name.size()));
-  check(std::none_of(tensors_.begin(), tensors_.end(), [&](const Planned& t) { return t.name == name; }),
-        fmt::format("tensor {} is given twice", quoted(name)));
+  check(!names_.contains(name), fmt::format("tensor {} is given twice", quoted(name)));
   check(tensors_.size() < detail::kMaxTensors, fmt::format("more than {} tensors", detail::kMaxTensors));
   check(shape.size() <= detail::kMaxDims,
         fmt::format("tensor {} has {} dimensions; the limit is {}", quoted(name), shape.size(), detail::kMaxDims));
@@ -149,6 +148,7 @@ void Writer::add_tensor(std::string_view name, ir::DType type, std::span<const s
   const auto bytes = detail::multiply(elements / block, static_cast<std::uint64_t>(ir::block_bytes(type)));
   check(bytes.has_value(), fmt::format("the size of tensor {} overflows 64 bits", quoted(name)));
 
+  names_.emplace(name);
   append(infos_, name);
   append(infos_, static_cast<std::uint32_t>(shape.size()));
   std::for_each(shape.rbegin(), shape.rend(), [&](std::int64_t dim) { append(infos_, dim); });

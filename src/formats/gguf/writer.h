@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <set>
 #include <span>
 #include <string>
 #include <string_view>
@@ -29,7 +30,7 @@ class Writer {
 
   /// A scalar: bool, any integer, float, double or string_view, written with its own width.
   template <Readable T>
-  void set(std::string_view key, T value) {
+  void set(std::string_view key, const T& value) {
     if constexpr (std::same_as<T, std::string>) {
       set(key, std::string_view(value));
     } else if constexpr (std::same_as<T, std::string_view>) {
@@ -81,7 +82,7 @@ class Writer {
   static std::vector<std::byte> string_bytes(std::span<const std::string_view> strings);
   void entry(std::string_view key, ValueType type, bool is_array, std::uint64_t size, std::span<const std::byte> bytes);
 
-  std::vector<std::string> keys_;
+  std::set<std::string, std::less<>> keys_, names_;
   std::vector<std::byte> metadata_;   // the entries as the file has them
   std::vector<std::byte> infos_;      // the tensors' entries but for their offsets, which the alignment decides …
   std::vector<std::size_t> offsets_;  // … and where in infos_ these go
