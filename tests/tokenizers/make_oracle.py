@@ -76,7 +76,7 @@ def pre_tokenizer(name: str):
 
 
 WORD_LIST = ("the of and to in is that I'm you're don't we'll they've he'd it's DON'T I'LL WE'RE camelCase HTTPServer Straße naïve café "
-             "Ünïcödé été привет МИР Ελλάδα 你好世界 こんにちは 안녕하세요 مرحبا שלום हिन्दी ไทย for(int i=0;i<10;++i){} x[i]+=2; //path/to").split()
+             "Ünïcödé été привет МИР Ελλάδα 你好世界 こんにちは 안녕하세요 مرحبا שלום हिन्दी ไทย for(int i=0;i<10;++i){} x[i]+=2; //path/to `code` ``x`` Türkiye'den it'sok l'homme we'really").split()
 EMOJI = ["👨‍👩‍👧‍👦", "🏳️‍🌈", "👍🏽", "🇩🇪", "❤️", "é", "ạ̈"]
 BY_CATEGORY: dict[str, list[str]] = {}
 for code in range(0x110000):
@@ -128,7 +128,8 @@ def main() -> None:
 
     write("vocabulary.txt", (f"{ty} {t}" for ty, t in zip(types, tokens)))
     write("merges.txt", (f"{a} {b}" for a, b in merges))
-    strings = [make_string(r) for _ in range(190)] + ["", " ", "\n", "a\x16b !\x16!", " " * 600 + "x", "\n" * 40, "7" * 50, "'", " '", "<|im_"]
+    strings = [make_string(r) for _ in range(188)] + ["", " ", "\n", "a\x16b !\x16!", " " * 600 + "x", "\n" * 40, "7" * 50, "'", " '", "<|im_",
+                                                              "don'tx l'reabc 'sT'Den 'ſx", "`a``b` +`+ x`1"]
     write("strings.txt", (s.encode().hex() for s in strings))
     for name, (_, ignore_merges) in PRE_TOKENIZERS.items():
         t = Tokenizer(models.BPE(vocab=vocab, merges=merges, ignore_merges=ignore_merges))

@@ -119,6 +119,24 @@ TEST(EndIds, a_message_end_is_no_turn_end_in_formats_with_channels) {
   EXPECT_THAT(make_tokenizer(spec)->end_ids(), ElementsAre(1, 2));
 }
 
+TEST(Merges, a_whole_word_that_is_a_token_skips_them_where_the_pre_tokenizer_says_so) {
+  Spec spec{.model = "gpt2", .pre_tokenizer = "llama-bpe", .tokens = {"a", "b", "c", "ab", "abc"}, .merges = {"a b"}};
+  EXPECT_THAT(make_tokenizer(spec)->encode("abc"), ElementsAre(4));
+  spec.pre_tokenizer = "qwen2";
+  EXPECT_THAT(make_tokenizer(spec)->encode("abc"), ElementsAre(3, 2));
+}
+
+TEST(Merges, the_most_urgent_comes_first_and_among_equals_the_leftmost_in_short_and_long_words) {
+  Spec spec{.model = "gpt2", .pre_tokenizer = "gpt-2", .tokens = {"a", "b", "aa", "ab", "aab"}, .merges = {"a a", "aa b", "a b"}};
+  const auto t = make_tokenizer(spec);
+  EXPECT_THAT(t->encode("aaab"), ElementsAre(2, 3));
+  EXPECT_THAT(t->encode("aab"), ElementsAre(4));
+  std::vector<Id> expected;
+  std::string text;
+  for (int i = 0; i < 100; ++i) text += "aaab", expected.insert(expected.end(), {2, 3});
+  EXPECT_EQ(t->encode(text), expected);
+}
+
 TEST(Decode, gives_back_any_valid_text) {
   for (const char* pre : {"smollm", "llama-bpe", "deepseek-v3", "poro-chat"}) {
     const auto t = vocabulary().make(pre);
