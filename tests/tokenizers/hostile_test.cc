@@ -150,7 +150,7 @@ TEST(Hostile, long_words_and_runs_take_linear_time) {
       const auto start = std::chrono::steady_clock::now();
       const auto ids = t->encode(text);
       EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::seconds(20)) << pre << " on " << text.substr(0, 8);
-      if (text[0] != '\x01') EXPECT_EQ(t->decode(ids), text) << pre << " on " << text.substr(0, 8);
+      EXPECT_EQ(t->decode(ids), text) << pre << " on " << text.substr(0, 8);
     }
   }
 }
