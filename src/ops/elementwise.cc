@@ -1,5 +1,5 @@
-// Arithmetic of two and more broadcast tensors. Canonical meaning: ONNX Add-14, Sub-14, Mul-14, Div-14, Pow-15, Mod-13, Min-13, Max-13.
-// Integers wrap around; division by zero gives 0 (ONNX leaves it open).
+// Arithmetic of two and more broadcast tensors. Canonical meaning: ONNX Add-14, Sub-14, Mul-14, Div-14, Pow-15, Mod-13, Min-13, Max-13,
+// Sum-13, Mean-13, PRelu-16. Integers wrap around; division by zero gives 0 (ONNX leaves it open).
 #include <cmath>
 #include <limits>
 
@@ -146,7 +146,7 @@ void infer_variadic(InferContext& c) {
   propagate(c, type, f);
 }
 
-/// Each input in turn is folded into the output, which is written and read back: no rounding happens in minima and maxima.
+/// Each input in turn is folded into the output, which is written and read back.
 template <class F>
 void fold_inputs(const Call& call) {
   const TensorView& y = call.out(0);
@@ -160,6 +160,40 @@ void fold_inputs(const Call& call) {
       });
     }
   });
+}
+
+void mean_reference(const Call& call) {
+  fold_inputs<Add>(call);
+  const TensorView& y = call.out(0);
+  dispatch(Floats{}, y.dtype, [&]<class T>() {
+    const auto count = static_cast<Compute<T>>(call.node->inputs.size());
+    for (std::int64_t i = 0, n = y.elements(); i < n; ++i) store<T>(y.data, i, load<T>(y.data, i) / count);
+  });
+}
+
+Element sum_dims(const InferContext&, const Elements& e) {
+  Dim out = 0;
+  for (const Dim* d : e) out = out + *d;
+  return out;
+}
+
+void infer_mean(InferContext& c) {
+  check_dtype<Floats>(c, 0);
+  infer_variadic<sum_dims>(c);  // floats have no contents
+}
+
+struct Prelu {
+  template <class T>
+  static T apply(T x, T slope) {
+    return x < 0 ? Mul::apply(x, slope) : x;
+  }
+};
+
+void infer_prelu(InferContext& c) {
+  check_dtype<Numbers>(c, 0);
+  check_same_dtype(c, {0, 1});
+  check_broadcasts_to(c, c.shape(1), c.shape(0), 1);
+  infer_same(c);
 }
 
 /// Base and exponent may differ in type; the result has the base's. Whole powers of integers are exact modulo their width.
@@ -254,5 +288,18 @@ const Op max{.name = "max",
              .infer = infer_variadic<pick_dim<larger>>,
              .reference = fold_inputs<Max>,
              .traits = Trait::pure | Trait::elementwise};
+
+const Op sum{.name = "sum",
+             .max_inputs = Op::kVariadic,
+             .infer = infer_variadic<sum_dims>,
+             .reference = fold_inputs<Add>,
+             .traits = Trait::pure | Trait::elementwise};
+const Op mean{.name = "mean",
+              .max_inputs = Op::kVariadic,
+              .infer = infer_mean,
+              .reference = mean_reference,
+              .traits = Trait::pure | Trait::elementwise};
+const Op prelu{
+    .name = "prelu", .min_inputs = 2, .max_inputs = 2, .infer = infer_prelu, .reference = binary<Numbers, Prelu>, .traits = kTraits};
 
 }  // namespace quern::ops

@@ -84,7 +84,12 @@ class Reader {
   template <class T>
   std::vector<T> list() {
     std::vector<T> out(number<std::uint16_t>());
-    for (T& v : out) v = number<T>();
+    for (T& v : out) {
+      if constexpr (std::is_same_v<T, std::string>)
+        v = text();
+      else
+        v = number<T>();
+    }
     return out;
   }
   ir::Attribute attribute() {
@@ -94,6 +99,7 @@ class Reader {
       case 's': return text();
       case 'I': return list<std::int64_t>();
       case 'F': return list<double>();
+      case 'S': return list<std::string>();
       default: return ir::dtype_from_name(text()).value();
     }
   }

@@ -62,6 +62,13 @@ def elementwise():
         for t in FLOATS + ["i4", "i8", "u4", "u8"]:
             case(op, r(4, dtype=t, low=0), r(4, dtype=t, low=0))
         case(op, r(0), r(1))
+    for op in ["sum", "mean"]:
+        case(op, r(3))
+        case(op, r(2, 1), r(3), r(2, 3), terms=2)
+        case(op, r(4, dtype="f8"), r(4, dtype="f8"), terms=2)
+    case("prelu", r(2, 3, 4), r(3, 1))
+    case("prelu", r(2, 3), r(1))
+    case("prelu", i(5, dtype="i4"), i(5, dtype="i4"))
 
 
 def unary():
@@ -69,10 +76,10 @@ def unary():
     plain = ["erf", "exp", "tanh", "sigmoid", "floor", "ceil", "round", "softplus", "softsign", "hard_swish", "leaky_relu", "elu", "selu",
              "celu", "hard_sigmoid", "thresholded_relu", "gelu", "relu", "neg", "abs", "sign", "mish", "atan", "sinh", "cosh", "asinh"]
     for op in plain:
-        case(op, r(2, 3), ulps=8)
+        case(op, r(2, 3), ulps=8, terms=1)
         case(op, r(0, 2))
         if op not in ("erf", "hard_swish", "leaky_relu", "hard_sigmoid", "gelu"):  # those that no oracle computes in f64 throughout
-            case(op, r(5, dtype="f8"), ulps=8)
+            case(op, r(5, dtype="f8"), ulps=8, terms=1)
         if op not in ("erf", "softplus", "softsign", "selu", "elu", "celu", "mish", "gelu", "asinh", "sinh", "cosh", "hard_swish"):
             case(op, edge, ulps=8)
         if op != "gelu":
@@ -388,8 +395,69 @@ def quantization():
         case("dynamic_quantize_linear", y, outputs=3)
 
 
+def selection():
+    x = np.array([[1, 3, 3, 0, -2], [0, 0, -2, -2, 5]], "f4")
+    for largest in [0, 1]:
+        case("top_k", x, ints(3), const=[1], outputs=2, largest=largest)
+        case("top_k", r(3, 4, 2), ints(2), const=[1], outputs=2, axis=1, largest=largest)
+    case("top_k", i(7), ints(7), const=[1], outputs=2)
+    case("top_k", x, ints(0), const=[1], outputs=2)
+
+
+def resize():
+    x = r(1, 2, 4, 5)
+    coordinates = ["half_pixel", "pytorch_half_pixel", "align_corners", "asymmetric", "half_pixel_symmetric"]
+    for mode in ["nearest", "linear", "cubic"]:
+        for where in coordinates:
+            for scales in [(1, 1, 2, 2), (1, 1, 0.6, 1.5)]:
+                case("resize", x, None, np.array(scales, "f4"), const=[2], mode=mode, coordinate_transformation_mode=where, terms=16, ulps=16,
+                     oracle="reference" if where == "half_pixel_symmetric" else "ort", numbers_only=scales[2] == 0.6)
+            case("resize", x, None, None, ints(1, 2, 7, 3), const=[3], mode=mode, coordinate_transformation_mode=where, terms=16, ulps=16,
+                 oracle="reference" if where == "half_pixel_symmetric" else "ort")
+    for rounding in ["round_prefer_floor", "round_prefer_ceil", "floor", "ceil"]:
+        case("resize", r(1, 1, 4, 6), None, np.array([1, 1, 1.5, 0.5], "f4"), const=[2], nearest_mode=rounding)
+    case("resize", x, None, np.array([0.5, 3], "f4"), const=[2], axes=[2, 3], mode="linear", terms=16)
+    case("resize", x, None, None, ints(8, 8), const=[3], axes=[2, 3], mode="cubic", cubic_coeff_a=-0.5, exclude_outside=1, terms=16, ulps=16)
+    case("resize", i(1, 1, 3, 3, dtype="u1", low=0, high=255), None, np.array([1, 1, 2, 2], "f4"), const=[2])
+
+
+def einsum():
+    for equation, *shapes in [("ij,jk->ik", (2, 3), (3, 4)), ("bhid,bhjd->bhij", (2, 2, 3, 4), (2, 2, 5, 4)), ("ij->ji", (2, 3)), ("ij->", (2, 3)),
+                              ("ii->i", (3, 3)), ("ii", (3, 3)), ("...ij,...jk->...ik", (2, 2, 3), (2, 3, 2)), ("ij,jk", (2, 3), (3, 2)),
+                              ("i,j,k->kij", (2,), (3,), (4,)), ("b...d,d->b...", (2, 3, 4), (4,)), (" i j , j -> i ", (2, 3), (3,))]:
+        case("einsum", *[r(*s) for s in shapes], equation=equation, terms=16, oracle="reference" if " " in equation else "ort")
+    case("einsum", i(2, 3), i(3), equation="ij,j->i")
+
+
+def recurrent():
+    lengths = np.array([4, 2, 3], "i4")
+    for op, gates, outputs in [("lstm", 4, 3), ("gru", 3, 2), ("rnn", 1, 2)]:
+        s, b, n, h = 4, 3, 2, 5
+        def weights(d):
+            return r(d, gates * h, n, low=-1, high=1), r(d, gates * h, h, low=-1, high=1)
+        def states(d, count=2 if op == "lstm" else 1):
+            return [r(d, b, h, low=-1, high=1) for _ in range(count)]
+        common = dict(hidden_size=h, outputs=outputs, terms=16, ulps=16)
+        case(op, r(s, b, n), *weights(1), **common)
+        for direction, d in [("forward", 1), ("reverse", 1), ("bidirectional", 2)]:
+            bias = r(d, 2 * gates * h, low=-1, high=1)
+            case(op, r(s, b, n), *weights(d), bias, lengths, *states(d), direction=direction, **common)
+            case(op, r(s, b, n), *weights(d), bias, None, *states(d), direction=direction, **common)
+        case(op, r(s, b, n), *weights(1), None, None, None, clip=0.5, **common)
+        names = ["Sigmoid", "Relu", "Tanh"][: {"lstm": 3, "gru": 2, "rnn": 1}[op]]
+        case(op, r(s, b, n), *weights(1), activations=names, **common)
+        case(op, r(b, s, n), *weights(1), layout=1, oracle="reference", **common) if op != "rnn" else None
+    s, b, n, h = 3, 2, 2, 4
+    w, u, bias = r(1, 4 * h, n), r(1, 4 * h, h), r(1, 8 * h)
+    case("lstm", r(s, b, n), w, u, bias, None, None, None, r(1, 3 * h), hidden_size=h, outputs=3, terms=16, ulps=16)
+    case("lstm", r(s, b, n), w, u, bias, hidden_size=h, outputs=3, input_forget=1, terms=16, ulps=16)
+    w, u, bias = r(2, 3 * h, n), r(2, 3 * h, h), r(2, 6 * h)
+    case("gru", r(s, b, n), w, u, bias, hidden_size=h, outputs=2, linear_before_reset=1, direction="bidirectional", terms=16, ulps=16)
+
+
 here = pathlib.Path(__file__).parent / "data"
-for family in [elementwise, unary, logic, conversion, shape, layout, indexing, reduce, product, convolution, pooling, normalization, quantization]:
+for family in [elementwise, unary, logic, conversion, shape, layout, indexing, reduce, product, convolution, pooling, normalization, quantization,
+               selection, resize, einsum, recurrent]:
     oracle.cases.clear()
     family()
     oracle.write(here / f"{family.__name__}.cases")

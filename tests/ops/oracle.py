@@ -4,7 +4,7 @@ case() runs the node and keeps inputs and outputs; write() puts all cases in one
   file    "QOPS1", cases until the end
   case    op, label, flags (u8: 1 = infer with numbers only), attributes, inputs, outputs
   text    u16 length, bytes;    list  u16 count, items
-  attribute  name, kind (u8 'i' i64 | 'f' f64 | 's' text | 'I' list of i64 | 'F' list of f64 | 'd' element type as text), value
+  attribute  name, kind (u8 'i' i64 | 'f' f64 | 's' text | 'I' list of i64 | 'F' list of f64 | 'S' list of texts | 'd' element type as text), value
   input      u8: 0 = absent, 1 = run-time value, 2 = constant; tensor unless absent
   output     f64 relative, f64 absolute tolerance; tensor
   tensor     element type, rank u8, dims i64, bytes
@@ -89,6 +89,8 @@ def attribute(value):
         return b"f" + struct.pack("<d", value)
     if isinstance(value, str):
         return b"s" + text(value)
+    if value and isinstance(value[0], str):
+        return b"S" + struct.pack("<H", len(value)) + b"".join(map(text, value))
     if value and isinstance(value[0], float):
         return b"F" + struct.pack(f"<H{len(value)}d", len(value), *value)
     return b"I" + struct.pack(f"<H{len(value)}q", len(value), *value)
