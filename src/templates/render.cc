@@ -16,7 +16,8 @@ Render::Render(const Program& program, const Value& context, const Budget& budge
       known_(program.names.size(), Value::of(Kind::absent)),
       deadline_(std::chrono::steady_clock::now() + budget.time) {
   if (!context.is(Kind::dict)) throw Error(Code::invalid_argument, "the context of a template must be a dict");
-  scope_ = root_ = open_scope(nullptr);
+  writer_.text().reserve(std::min<std::size_t>(budget.output_bytes, 16 << 10));  // most prompts: no growing
+  scope_ = open_scope(nullptr);
 }
 
 void Render::run() { execute(program_.root); }

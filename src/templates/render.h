@@ -129,7 +129,6 @@ class Render {
   Writer writer_;
   Writer* out_;
   Scope* scope_;
-  Scope* root_;
   std::vector<Value> known_;  // names of the context and globals, looked up at their first use
   std::uint32_t offset_ = 0;
   std::size_t steps_ = 0, work_ = 0, depth_ = 0, calls_ = 0;
