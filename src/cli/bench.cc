@@ -1,0 +1,147 @@
+// quern bench: how fast a language model runs, as other engines measure it: tokens a second without tokenizer and sampling.
+#include <sys/resource.h>
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <chrono>
+#include <cstdio>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
+#include "base/cpu.h"
+#include "base/error.h"
+#include "base/thread_pool.h"
+#include "cli/command.h"
+#include "runtime/language_model.h"
+
+namespace quern::cli {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+struct Options {
+  std::string model, precision = "fast";
+  std::int64_t prompt = 512, generate = 128, batch = 1;
+  unsigned threads = 0;
+  bool json = false;
+};
+
+struct Figures {
+  double prompt_tokens_per_s = 0, generate_tokens_per_s = 0, time_to_first_token_s = 0, load_s = 0;
+  std::int64_t peak_rss_bytes = 0;
+};
+
+double seconds_since(Clock::time_point start) { return std::chrono::duration<double>(Clock::now() - start).count(); }
+
+/// The rows of one step over sequences that each own a run of blocks of the cache.
+class Steps {
+ public:
+  static constexpr std::int64_t kMost = 512;  // tokens a step, as the engine's own prefill
+
+  Steps(std::shared_ptr<const runtime::LanguageModel> model, std::int64_t sequences, std::int64_t tokens)
+      : blocks_each_((tokens + model->kv_block_tokens() - 1) / model->kv_block_tokens()),
+        block_tokens_(model->kv_block_tokens()),
+        vocabulary_(model->vocabulary()),
+        runner_(std::move(model), process_pool(), sequences * blocks_each_, sequences, blocks_each_) {
+    for (std::int64_t b = 0; b < sequences * blocks_each_; ++b) table_.push_back(static_cast<std::int32_t>(b));
+  }
+
+  void add(std::int64_t sequence, std::int64_t position, bool wants_logits) {
+    if (wants_logits) rows_.push_back(static_cast<std::int32_t>(ids_.size()));
+    ids_.push_back(static_cast<std::int32_t>((sequence * 7919 + position * 104729 + 17) % vocabulary_));  // any tokens will do; not all the same
+    positions_.push_back(static_cast<std::int32_t>(position));
+    sequence_.push_back(static_cast<std::int32_t>(sequence));
+    slots_.push_back(static_cast<std::int32_t>(sequence * blocks_each_ * block_tokens_ + position));
+    if (static_cast<std::int64_t>(ids_.size()) == kMost) run();
+  }
+
+  void run() {
+    if (ids_.empty()) return;
+    runner_.run({ids_, positions_, sequence_, slots_, table_, rows_});
+    for (auto* list : {&ids_, &positions_, &sequence_, &slots_, &rows_}) list->clear();
+  }
+
+ private:
+  std::int64_t blocks_each_, block_tokens_, vocabulary_;
+  runtime::LanguageRunner runner_;
+  std::vector<std::int32_t> ids_, positions_, sequence_, slots_, table_, rows_;
+};
+
+Figures measure(const Options& options) {
+  Figures figures;
+  set_default_workers(options.threads);
+  const auto start = Clock::now();
+  runtime::LanguageOptions load;
+  load.precision = options.precision == "exact" ? runtime::Precision::exact : runtime::Precision::fast;
+  auto model = runtime::LanguageModel::load(options.model, load);
+  figures.load_s = seconds_since(start);
+
+  Steps steps(model, options.batch, options.prompt + options.generate);
+  const auto prefill = [&](std::int64_t sequences) {
+    const auto begin = Clock::now();
+    for (std::int64_t s = 0; s < sequences; ++s)
+      for (std::int64_t i = 0; i < options.prompt; ++i) steps.add(s, i, i + 1 == options.prompt);
+    steps.run();
+    return seconds_since(begin);
+  };
+  const auto decode = [&](std::int64_t count) {
+    const auto begin = Clock::now();
+    for (std::int64_t g = 0; g < count; ++g) {
+      for (std::int64_t s = 0; s < options.batch; ++s) steps.add(s, options.prompt + g, true);
+      steps.run();
+    }
+    return seconds_since(begin);
+  };
+  prefill(1);                                         // warm-up: bindings, pages of the cache, clocks
+  decode(std::min<std::int64_t>(options.generate, 4));
+  figures.time_to_first_token_s = prefill(1);
+  if (options.prompt > 0) figures.prompt_tokens_per_s = double(options.batch * options.prompt) / prefill(options.batch);
+  if (options.generate > 0) figures.generate_tokens_per_s = double(options.batch * options.generate) / decode(options.generate);
+  rusage usage{};
+  getrusage(RUSAGE_SELF, &usage);
+  figures.peak_rss_bytes = usage.ru_maxrss * 1024;
+  return figures;
+}
+
+void bench(const Options& options) {
+  const Figures f = measure(options);
+  if (options.json) {
+    const nlohmann::ordered_json out = {{"model", options.model},
+                                        {"threads", process_pool().workers()},
+                                        {"isa", name(best_isa())},
+                                        {"precision", options.precision},
+                                        {"prompt", options.prompt},
+                                        {"generate", options.generate},
+                                        {"batch", options.batch},
+                                        {"prompt_tokens_per_s", f.prompt_tokens_per_s},
+                                        {"generate_tokens_per_s", f.generate_tokens_per_s},
+                                        {"time_to_first_token_s", f.time_to_first_token_s},
+                                        {"load_s", f.load_s},
+                                        {"peak_rss_bytes", f.peak_rss_bytes}};
+    std::printf("%s\n", out.dump(2).c_str());
+    return;
+  }
+  std::printf("%u workers, %s, precision %s\n", process_pool().workers(), std::string(name(best_isa())).c_str(), options.precision.c_str());
+  std::printf("prompt    %5lld x %-4lld %10.1f tokens/s\n", static_cast<long long>(options.batch), static_cast<long long>(options.prompt), f.prompt_tokens_per_s);
+  std::printf("generate  %5lld x %-4lld %10.1f tokens/s\n", static_cast<long long>(options.batch), static_cast<long long>(options.generate), f.generate_tokens_per_s);
+  std::printf("first token after  %8.3f s   load %.3f s   memory at most %.1f MB\n", f.time_to_first_token_s, f.load_s, double(f.peak_rss_bytes) / 1e6);
+}
+
+}  // namespace
+
+void add_bench(CLI::App& app) {
+  auto options = std::make_shared<Options>();
+  CLI::App* command = app.add_subcommand("bench", "Measure the speed of a language model");
+  command->add_option("model", options->model, "GGUF file")->required()->type_name("MODEL");
+  command->add_option("--prompt", options->prompt, "Tokens of each prompt")->check(CLI::Range(1, 1 << 20))->capture_default_str();
+  command->add_option("--generate", options->generate, "Tokens generated after each prompt")->check(CLI::Range(0, 1 << 20))->capture_default_str();
+  command->add_option("--batch", options->batch, "Sequences at once")->check(CLI::Range(1, 4096))->capture_default_str();
+  command->add_option("--threads", options->threads, "Workers, 0: one a physical core")->check(CLI::Range(0, 4096))->capture_default_str();
+  command->add_option("--precision", options->precision, "fast or exact")->check(CLI::IsMember({"fast", "exact"}))->capture_default_str();
+  command->add_flag("--json", options->json, "Print the figures as one JSON object");
+  command->callback([options] { bench(*options); });
+}
+
+}  // namespace quern::cli

@@ -1,0 +1,15 @@
+#pragma once
+
+namespace CLI {
+class App;
+}
+
+namespace quern::cli {
+
+// Each command's file defines `void add_<name>(CLI::App& app)`, which adds a subcommand whose callback does the work. Callbacks throw: Error
+// ends the program with exit status 1, a wrong use of the command line with 2.
+#define QUERN_COMMAND(name) void add_##name(CLI::App& app);
+#include "cli/commands.inc"
+#undef QUERN_COMMAND
+
+}  // namespace quern::cli
