@@ -3,13 +3,12 @@
 #include <fmt/format.h>
 
 #include "base/error.h"
-#include "formats/gguf/detail/blocks.h"
+#include "base/unaligned.h"
 #include "formats/gguf/detail/layout.h"
 
 namespace quern::gguf {
 namespace {
 
-using detail::load;
 
 // An integer of any width; `magnitude_bits` is its two's complement in 64 bits.
 struct Integer {

@@ -10,8 +10,8 @@
 #include <cstring>
 
 #include "base/error.h"
-#include "formats/gguf/dequantize.h"
-#include "formats/gguf/detail/blocks.h"
+#include "formats/gguf/types.h"
+#include "base/unaligned.h"
 #include "formats/gguf/detail/layout.h"
 
 namespace quern::gguf {
@@ -105,7 +105,7 @@ void Writer::entry(std::string_view key, ValueType type, bool is_array, std::uin
   check(keys_.size() < detail::kMaxKeys, fmt::format("more than {} metadata keys", detail::kMaxKeys));
   if (key == detail::kAlignmentKey) {
     check(type == ValueType::u32 && !is_array, fmt::format("'{}' must be u32", key));
-    const auto alignment = detail::load<std::uint32_t>(bytes.data());
+    const auto alignment = load<std::uint32_t>(bytes.data());
     check(detail::is_power_of_two(alignment) && alignment >= detail::kMinAlignment,
           fmt::format("'{}' is {}; it must be a power of two and at least {}", key, alignment, detail::kMinAlignment));
     alignment_ = alignment;

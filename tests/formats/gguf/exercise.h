@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "base/error.h"
-#include "formats/gguf/dequantize.h"
+#include "dtypes/dequantize.h"
 #include "formats/gguf/file.h"
 
 namespace quern::gguf::testing {
@@ -39,8 +39,8 @@ inline void exercise(const File& file) {
     const std::int64_t block = ir::block_elements(t.type), bytes = ir::block_bytes(t.type), blocks = t.elements() / block;
     const std::int64_t some = std::min<std::int64_t>(blocks, 64);
     floats.resize(static_cast<std::size_t>(some * block));
-    dequantize(t.type, t.data.data(), floats.data(), some * block);
-    dequantize(t.type, t.data.data() + (blocks - some) * bytes, floats.data(), some * block);
+    dtypes::dequantize(t.type, t.data.data(), floats.data(), some * block);
+    dtypes::dequantize(t.type, t.data.data() + (blocks - some) * bytes, floats.data(), some * block);
   }
 }
 

@@ -10,6 +10,7 @@
 #include "bytes.h"
 #include "exercise.h"
 #include "formats/gguf/file.h"
+#include "formats/gguf/types.h"
 
 namespace quern::gguf {
 namespace {

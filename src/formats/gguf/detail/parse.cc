@@ -6,8 +6,8 @@
 #include <numeric>
 
 #include "base/error.h"
-#include "formats/gguf/dequantize.h"
-#include "formats/gguf/detail/blocks.h"
+#include "formats/gguf/types.h"
+#include "base/unaligned.h"
 #include "formats/gguf/detail/layout.h"
 
 namespace quern::gguf::detail {

@@ -1,8 +1,8 @@
 // The IQ formats: blocks of 256 elements, groups of 8 (or 4) of them coded together as an entry of a grid, signs apart.
-#include "formats/gguf/detail/blocks.h"
-#include "formats/gguf/detail/grids.h"
+#include "dtypes/detail/blocks.h"
+#include "dtypes/detail/grids.h"
 
-namespace quern::gguf::detail {
+namespace quern::dtypes::detail {
 namespace {
 
 // Seven bits of signs stand for eight: the eighth makes their number even.
@@ -142,4 +142,4 @@ void dequantize_iq4_xs(const std::uint8_t* src, float* dst, std::int64_t blocks)
   });
 }
 
-}  // namespace quern::gguf::detail
+}  // namespace quern::dtypes::detail

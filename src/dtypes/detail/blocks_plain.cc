@@ -1,7 +1,7 @@
 // Plain element types, and the formats with one scale (and perhaps one minimum) a small block.
-#include "formats/gguf/detail/blocks.h"
+#include "dtypes/detail/blocks.h"
 
-namespace quern::gguf::detail {
+namespace quern::dtypes::detail {
 namespace {
 
 template <class T>
@@ -156,4 +156,4 @@ void dequantize_nvfp4(const std::uint8_t* src, float* dst, std::int64_t blocks) 
   });
 }
 
-}  // namespace quern::gguf::detail
+}  // namespace quern::dtypes::detail

@@ -2,7 +2,7 @@
 
 #include <cstdint>
 
-namespace quern::gguf::detail {
+namespace quern::dtypes::detail {
 
 /// The code books of the IQ formats: which magnitudes a code stands for. They are data of the format (they were found by search, so no
 /// formula gives them). An entry packs its elements from the low bits up: 8 elements of 2 bits in the iq1 and iq2 grids, 4 of 3 bits in the
@@ -16,4 +16,4 @@ inline constexpr float kLevels_iq2[4] = {8, 25, 43, 0};
 inline constexpr float kLevels_iq3_xxs[8] = {4, 12, 20, 28, 36, 44, 52, 62};
 inline constexpr float kLevels_iq3_s[8] = {1, 3, 5, 7, 9, 11, 13, 15};
 
-}  // namespace quern::gguf::detail
+}  // namespace quern::dtypes::detail

@@ -1,6 +1,6 @@
-#include "formats/gguf/detail/grids.h"
+#include "dtypes/detail/grids.h"
 
-namespace quern::gguf::detail {
+namespace quern::dtypes::detail {
 
 // clang-format off
 const std::uint16_t kGrid_iq2_xxs[256] = {
@@ -311,4 +311,4 @@ const std::uint16_t kGrid_iq1[2048] = {
 
 // clang-format on
 
-}  // namespace quern::gguf::detail
+}  // namespace quern::dtypes::detail

@@ -1,7 +1,7 @@
 // Blocks of 256 elements with scales of their own for groups of 16 or 32 (the K formats), and the ternary formats.
-#include "formats/gguf/detail/blocks.h"
+#include "dtypes/detail/blocks.h"
 
-namespace quern::gguf::detail {
+namespace quern::dtypes::detail {
 namespace {
 
 struct ScaleMin {
@@ -129,4 +129,4 @@ void dequantize_tq2_0(const std::uint8_t* src, float* dst, std::int64_t blocks) 
   });
 }
 
-}  // namespace quern::gguf::detail
+}  // namespace quern::dtypes::detail

@@ -1,0 +1,60 @@
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "base/thread_pool.h"
+#include "engine/request.h"
+#include "runtime/language_model.h"
+#include "tokenizers/tokenizer.h"
+
+namespace quern::engine {
+
+struct EngineOptions {
+  std::int64_t context_length = 0;       // tokens a sequence may have, 0: what the model was trained for
+  std::int64_t max_sequences = 8;        // requests running at once; more wait
+  std::int64_t cache_tokens = 0;         // tokens in the cache over all sequences, 0: context_length (one full sequence, shared by all)
+  std::int64_t step_tokens = 512;        // tokens computed in one step at most: one of every running request first, then pieces of prompts
+  unsigned max_workers = ~0u;            // of the pool
+};
+
+/// What a submitted request gives back: events, one after the other. Safe to use from one thread while the engine runs; dropping it cancels.
+class Stream {
+ public:
+  virtual ~Stream() = default;
+  /// Waits for the next event; nothing after the one that ended the request.
+  virtual std::optional<Event> next() = 0;
+  /// The request ends at the next step with FinishReason::cancelled. From any thread, and from a signal handler's flag-polling thread.
+  virtual void cancel() = 0;
+};
+
+/// Runs many requests on one language model: a scheduler thread that batches them step by step (decode rows first, then prompt pieces, within a
+/// token budget), over one paged cache. A request's tokens and log-probabilities do not depend on what else runs, on how its prompt was cut, or
+/// on the number of workers. Destroying the engine cancels what runs.
+class Engine {
+ public:
+  Engine(std::shared_ptr<const runtime::LanguageModel> model, std::shared_ptr<const tokenizers::Tokenizer> tokenizer, ThreadPool& pool,
+         const EngineOptions& options = {});
+  ~Engine();
+
+  /// Queues a request. Errors: invalid_argument (an empty prompt, an id outside the vocabulary, a parameter outside its range, a prompt that
+  /// leaves no room in the context: names both numbers).
+  std::unique_ptr<Stream> submit(Request request);
+
+  /// What it holds and has done, for metrics and tests.
+  struct Statistics {
+    std::int64_t running = 0, waiting = 0;
+    std::int64_t cache_blocks = 0, cache_blocks_used = 0;
+    std::int64_t steps = 0, prompt_tokens = 0, generated_tokens = 0, preemptions = 0;
+  };
+  Statistics statistics() const;
+  std::int64_t context_length() const;
+
+ private:
+  class Scheduler;
+  std::unique_ptr<Scheduler> scheduler_;
+};
+
+}  // namespace quern::engine
