@@ -25,8 +25,7 @@ Shape convolved_shape(InferContext& c) {
   const std::int64_t group = c.node().integer("group");
   if (group < 1) c.fail("group is " + std::to_string(group));
   same_size(c, x[1], w[1] * Dim(group));
-  if (const auto m = w[0].constant(); m && *m % group != 0)
-    c.fail(std::to_string(*m) + " output channels do not divide into " + std::to_string(group) + " groups");
+  if (!w[0].divisible_by(group)) c.fail(w[0].to_string() + " output channels do not divide into " + std::to_string(group) + " groups");
   Shape shape{x[0], w[0]};
   for (std::size_t i = 2; i < x.size(); ++i) {
     if (w[i].upper_bound().value_or(1) < 1) c.fail("the kernel is empty");
@@ -164,7 +163,7 @@ void infer_conv_transpose(InferContext& c) {
   const std::int64_t group = c.node().integer("group");
   if (group < 1) c.fail("group is " + std::to_string(group));
   same_size(c, x[1], w[0]);
-  if (const auto channels = w[0].constant(); channels && *channels % group != 0) c.fail("the input channels do not divide into the groups");
+  if (!w[0].divisible_by(group)) c.fail(w[0].to_string() + " input channels do not divide into " + std::to_string(group) + " groups");
   Shape shape{x[0], w[1] * Dim(group)};
   for (std::size_t a = 0; a < spatial; ++a) shape.push_back(t.output_size(a, x[a + 2], w[a + 2]));
   if (c.has(2)) {

@@ -226,7 +226,7 @@ void infer_pad(InferContext& c) {
   check_dtype<Plain>(c, 0);
   if (c.has(2)) {
     check_same_dtype(c, {0, 2});
-    if (known_count(c, 2).value_or(1) != 1) c.fail("input 2 must be a scalar");
+    if (known_count(c, 2) != 1) c.fail("input 2 must be a scalar");
   }
   Ints axes;
   if (c.has(3))

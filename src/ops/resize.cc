@@ -1,4 +1,5 @@
 // Resampling. Canonical meaning: ONNX Resize-19 without tf_crop_and_resize, antialias and aspect-ratio policies.
+#include <algorithm>
 #include <cmath>
 #include <limits>
 
@@ -16,7 +17,11 @@ std::size_t at(std::int64_t i) { return static_cast<std::size_t>(i); }
 /// floor(size * scale); of a size not known, when the scale is a fraction with a small denominator.
 Dim scaled(const InferContext& c, const Dim& size, double scale) {
   if (!(scale > 0 && scale <= 1e6)) c.fail("a scale is " + std::to_string(scale));
-  if (const auto n = size.constant()) return static_cast<std::int64_t>(std::floor(static_cast<float>(*n) * static_cast<float>(scale)));
+  if (const auto n = size.constant()) {
+    const float exact = std::floor(static_cast<float>(*n) * static_cast<float>(scale));  // f32, as ONNX has it
+    if (!(exact < 1e15f)) c.fail("makes a size of " + std::to_string(exact));
+    return static_cast<std::int64_t>(exact);
+  }
   for (std::int64_t denominator = 1; denominator <= 1024; ++denominator) {
     const double numerator = scale * double(denominator);
     if (std::abs(numerator - std::round(numerator)) <= 1e-7 * numerator)
@@ -131,7 +136,10 @@ void resize_reference(const Call& call) {
   const std::string_view mode = n.text("mode"), coordinates = n.text("coordinate_transformation_mode"), rounding = n.text("nearest_mode");
   const double coefficient = n.number("cubic_coeff_a");
   const bool exclude_outside = n.integer("exclude_outside") != 0;
-  if (x.elements() == 0) return;
+  if (x.elements() == 0) {
+    std::fill_n(y.data, y.bytes(), std::byte{0});  // there is nothing to read
+    return;
+  }
   Axis axes[ir::kMaxRank];
   for (std::int64_t a = 0; a < x.rank; ++a) axes[a] = {x.dims[a], y.dims[a], static_cast<float>(y.dims[a]) / static_cast<float>(x.dims[a])};
   if (!call.has(3)) {

@@ -160,7 +160,7 @@ void infer_clip(InferContext& c) {
   infer_same_of<Numbers>(c);
   check_same_dtype(c, {0, 1, 2});
   for (const std::size_t i : {1u, 2u})
-    if (c.has(i) && known_count(c, i).value_or(1) != 1) c.fail("input " + std::to_string(i) + " must be a scalar");
+    if (c.has(i) && known_count(c, i) != 1) c.fail("input " + std::to_string(i) + " must be a scalar");
   if (!may_have_contents(c.node().outputs[0]->type) || c.contents(0) == nullptr) return;
   if ((c.has(1) && c.contents(1) == nullptr) || (c.has(2) && c.contents(2) == nullptr)) return;
   std::vector<Dim> out;

@@ -311,8 +311,8 @@ def product():
 def convolution():
     case("conv", r(2, 3, 8), r(4, 3, 3), terms=16)
     case("conv", r(1, 3, 7, 6), r(4, 3, 3, 3), r(4), pads=[1, 1, 1, 1], strides=[2, 2], terms=32)
-    case("conv", r(1, 4, 6, 6), r(4, 1, 3, 2), group=4, dilations=[2, 1], terms=32)
-    case("conv", r(1, 4, 5, 5), r(6, 2, 1, 1), group=2, kernel_shape=[1, 1], terms=8)
+    case("conv", r(1, 4, 6, 6), r(4, 1, 3, 2), group=4, dilations=[2, 1], terms=32, numbers_only=True)
+    case("conv", r(1, 4, 5, 5), r(6, 2, 1, 1), group=2, kernel_shape=[1, 1], terms=8, numbers_only=True)
     case("conv", r(1, 2, 4, 4, 4), r(3, 2, 2, 2, 2), pads=[0, 1, 0, 1, 0, 1], terms=32)
     for pad in ["SAME_UPPER", "SAME_LOWER", "VALID"]:
         case("conv", r(1, 2, 7, 6), r(3, 2, 3, 4), auto_pad=pad, strides=[2, 1], terms=32)
@@ -324,7 +324,7 @@ def convolution():
     case("conv_integer", i(1, 2, 5, 5, dtype="u1"), i(3, 2, 3, 3, dtype="i1"), np.array(4, "u1"), i(3, dtype="i1"), strides=[2, 2])
     case("conv_transpose", r(1, 3, 5), r(3, 2, 3), terms=32)
     case("conv_transpose", r(2, 2, 3, 4), r(2, 3, 3, 3), r(3), strides=[2, 2], pads=[1, 1, 1, 1], output_padding=[1, 0], terms=32)
-    case("conv_transpose", r(1, 4, 3, 3), r(4, 1, 2, 2), group=2, dilations=[2, 1], terms=32)
+    case("conv_transpose", r(1, 4, 3, 3), r(4, 1, 2, 2), group=2, dilations=[2, 1], terms=32, numbers_only=True)
     case("conv_transpose", r(1, 2, 3, 3), r(2, 1, 3, 3), strides=[3, 2], output_shape=[10, 8], terms=32)
     for pad in ["SAME_UPPER", "SAME_LOWER", "VALID"]:
         case("conv_transpose", r(1, 2, 3, 3), r(2, 1, 3, 3), strides=[2, 2], auto_pad=pad, terms=32)

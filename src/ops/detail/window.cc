@@ -4,6 +4,8 @@
 
 namespace quern::ops::detail {
 
+constexpr std::int64_t kLimit = std::int64_t(1) << 40;  // far past any real window, and no sum of such numbers overflows
+
 Ints list_or(const ir::Node& node, std::string_view attribute, std::size_t n, std::int64_t fallback) {
   const auto found = node.attributes.find(attribute);
   if (found != node.attributes.end())
@@ -22,7 +24,6 @@ Window::Window(const ir::Node& node, std::size_t spatial)
 void Window::check(const InferContext& c, std::size_t spatial) const {
   if (strides.size() != spatial || dilations.size() != spatial || pads.size() != 2 * spatial)
     c.fail("strides, dilations or pads do not have " + std::to_string(spatial) + " axes");
-  constexpr std::int64_t kLimit = std::int64_t(1) << 40;  // far past any real window, and no sum of such numbers overflows
   const auto within = [](const Ints& v, std::int64_t low) {
     return std::all_of(v.begin(), v.end(), [&](auto x) { return x >= low && x <= kLimit; });
   };
