@@ -132,7 +132,7 @@ TEST(Linear, packing_keeps_the_value_of_every_weight) {
 TEST(Linear, integer_products_equal_the_f64_reference_on_every_instruction_set) {
   std::mt19937 random(2);
   for (const DType type : kIntegerTypes)
-    for (const auto [n, k] : {std::pair<std::int64_t, std::int64_t>{1, 32}, {15, 64}, {16, 576}, {17, 96}, {192, 576}, {65, 1536}}) {
+    for (const auto& [n, k] : {std::pair<std::int64_t, std::int64_t>{1, 32}, {15, 64}, {16, 576}, {17, 96}, {192, 576}, {65, 1536}}) {
       const auto bytes = random_weights(type, n, k, random);
       const PackedWeights w = pack(type, bytes, n, k, true);
       std::vector<float> weights(static_cast<std::size_t>(n * k));
@@ -154,7 +154,7 @@ TEST(Linear, integer_products_equal_the_f64_reference_on_every_instruction_set) 
 TEST(Linear, float_products_equal_the_f64_reference_on_every_instruction_set) {
   std::mt19937 random(3);
   for (const DType type : kFloatTypes)
-    for (const auto [n, k] : {std::pair<std::int64_t, std::int64_t>{1, 256}, {17, 256}, {100, 768}}) {
+    for (const auto& [n, k] : {std::pair<std::int64_t, std::int64_t>{1, 256}, {17, 256}, {100, 768}}) {
       const auto bytes = random_weights(type, n, k, random);
       const PackedWeights w = pack(type, bytes, n, k, false);
       std::vector<float> weights(static_cast<std::size_t>(n * k));

@@ -10,94 +10,129 @@ namespace {
 
 constexpr int kTileUnitRows = 16;
 
+template <int kNumber>
+struct Number {
+  static constexpr int kValue = kNumber;
+};
+
 // Not every compiler knows that the tile instructions read and write memory.
 inline void memory_barrier() { asm volatile("" ::: "memory"); }
 
-// Tiles 0-3: sums, 16 x 16 i32. Tiles 4-5: x, 16 rows of z and q (w4) or q. Tiles 6-7: the panel, 9 or 8 groups of 16 x 4 bytes.
+// Tiles 0-1: sums, 16 x 16 i32. Tiles 4-5: x, 16 rows of z and q (w4) or q alone (w8). Tiles 6-7: the panel, 9 or 8 groups of 16 x 4 bytes.
 struct alignas(64) TileConfig {
-  std::uint8_t palette = 1, start_row = 0, reserved[14] = {};
-  std::uint16_t bytes[16] = {64, 64, 64, 64, 36, 36, 64, 64};
-  std::uint8_t rows[16] = {16, 16, 16, 16, 16, 16, 9, 9};
+  std::uint8_t palette, start_row, reserved[14];
+  std::uint16_t bytes[16];
+  std::uint8_t rows[16];
 };
-struct alignas(64) TileConfig8 {
-  std::uint8_t palette = 1, start_row = 0, reserved[14] = {};
-  std::uint16_t bytes[16] = {64, 64, 64, 64, 32, 32, 64, 64};
-  std::uint8_t rows[16] = {16, 16, 16, 16, 16, 16, 8, 8};
-};
-constexpr TileConfig kConfig4;
-constexpr TileConfig8 kConfig8;
+constexpr TileConfig kConfigW4 = {1, 0, {}, {64, 64, 0, 0, 36, 36, 64, 64}, {16, 16, 0, 0, 16, 16, 9, 9}};
+constexpr TileConfig kConfigW8 = {1, 0, {}, {64, 64, 0, 0, 32, 32, 64, 64}, {16, 16, 0, 0, 16, 16, 8, 8}};
 
-template <WeightLayout kLayout, bool kMinimum>
-inline __attribute__((always_inline)) void epilogue(const std::int32_t* dots, const std::uint8_t* x, std::int64_t stride,
-                                                    const std::uint8_t* panel, __m512* total) {
-  const __m512 scale = _mm512_load_ps(panel + kPanelScales), minimum = _mm512_load_ps(panel + kPanelMinimums);
-  const __m512i zero = _mm512_load_si512(panel + kPanelZero);
-#pragma GCC unroll 16
-  for (int r = 0; r < kTileUnitRows; ++r) {
-    const std::uint8_t* xr = x + r * stride;
-    __m512i dot = _mm512_load_si512(dots + 16 * r);
-    if constexpr (kLayout == WeightLayout::w8) dot = zero_part<kLayout>(dot, xr, zero);
-    total[r] = accumulate<kLayout, kMinimum>(total[r], dot, xr, scale, minimum);
+// A block of x as tiles like to read it: its 16 rows each on a cache line of its own, in scratch.
+constexpr std::int64_t kRowBytes = 64, kBlockBytes = kTileUnitRows * kRowBytes;
+
+void line_up(const std::uint8_t* x, std::int64_t stride, std::int64_t blocks, std::uint8_t* lines) {
+  constexpr __mmask64 kBytes = (std::uint64_t{1} << kA8Bytes) - 1;
+  for (int r = 0; r < kTileUnitRows; ++r, x += stride)
+    for (std::int64_t b = 0; b < blocks; ++b)
+      _mm512_store_si512(lines + b * kBlockBytes + r * kRowBytes, _mm512_maskz_loadu_epi8(kBytes, x + b * kA8Bytes));
+}
+
+/// Loads one block of x and w and multiplies them into tile kOdd; GCC takes tile numbers as literals only.
+template <WeightLayout kLayout, int kOdd>
+inline __attribute__((always_inline)) void multiply(const std::uint8_t* x, const std::uint8_t* panel) {
+  x += kLayout == WeightLayout::w4 ? kA8Zero : kA8Quants;
+  panel += kLayout == WeightLayout::w4 ? kPanelZero : kPanelQuants;
+  if constexpr (kOdd == 0) {
+    _tile_loadd(4, x, kRowBytes);
+    _tile_loadd(6, panel, 64);
+    _tile_zero(0);
+    _tile_dpbusd(0, 4, 6);
+  } else {
+    _tile_loadd(5, x, kRowBytes);
+    _tile_loadd(7, panel, 64);
+    _tile_zero(1);
+    _tile_dpbusd(1, 5, 7);
   }
 }
 
+template <int kOdd>
+inline __attribute__((always_inline)) void store_dots(std::int32_t* dots) {
+  if constexpr (kOdd == 0)
+    _tile_stored(0, dots, 64);
+  else
+    _tile_stored(1, dots, 64);
+}
+
 template <WeightLayout kLayout, bool kMinimum>
-void sixteen_rows(const LinearJob& job, std::int64_t tile, std::int64_t row) {
-  constexpr int kX = kLayout == WeightLayout::w4 ? kA8Zero : kA8Quants, kW = kLayout == WeightLayout::w4 ? kPanelZero : kPanelQuants;
+inline __attribute__((always_inline)) void add_block(const std::int32_t* dots, const std::uint8_t* x, const std::uint8_t* panel,
+                                                     __m512* total) {
+  const Scales scales = load_panel_scales(panel);
+  const __m512i zero = _mm512_load_si512(panel + kPanelZero);
+#pragma GCC unroll 16
+  for (int r = 0; r < kTileUnitRows; ++r) {
+    const std::uint8_t* xr = x + r * kRowBytes;
+    __m512i dot = _mm512_load_si512(dots + 16 * r);
+    if constexpr (kLayout == WeightLayout::w8) dot = zero_part<kLayout>(dot, xr, zero);
+    total[r] = accumulate<kMinimum>(total[r], dot, xr, scales);
+  }
+}
+
+/// 16 rows times one tile. The tile unit works two blocks ahead of the vectors, because a block takes it some 150 cycles from load to
+/// store.
+template <WeightLayout kLayout, bool kMinimum>
+__attribute__((noinline)) void sixteen_rows(const LinearJob& job, const std::uint8_t* x, const std::uint8_t* panel, std::int64_t tile,
+                                            std::int64_t row) {
   alignas(64) std::int32_t dots[2][256];
-  const std::int64_t blocks = job.k / kBlockColumns, stride = job.x_stride;
-  const std::uint8_t* x = job.x + row * stride;
-  const std::uint8_t* panel = job.scratch;
+  const std::int64_t blocks = job.k / kBlockColumns;
   __m512 total[kTileUnitRows];
   for (int r = 0; r < kTileUnitRows; ++r) total[r] = _mm512_setzero_ps();
+  // Step b: multiply block b + 1, store the products of b, add those of b - 1.
+  const auto step = [&](std::int64_t b, auto odd) __attribute__((always_inline)) {
+    constexpr int kOdd = decltype(odd)::kValue;
+    const std::uint8_t *xb = x + b * kBlockBytes, *pb = panel + b * kPanelBytes;
+    if (b + 1 < blocks) multiply<kLayout, 1 - kOdd>(xb + kBlockBytes, pb + kPanelBytes);
+    if (b < blocks) store_dots<kOdd>(dots[kOdd]);
+    memory_barrier();
+    if (b > 0) add_block<kLayout, kMinimum>(dots[1 - kOdd], xb - kBlockBytes, pb - kPanelBytes, total);
+    memory_barrier();
+  };
+  multiply<kLayout, 0>(x, panel);
   std::int64_t b = 0;
-  for (; b + 2 <= blocks; b += 2, x += 2 * kA8Bytes, panel += 2 * kPanelBytes) {
-    _tile_loadd(4, x + kX, stride);
-    _tile_loadd(6, panel + kW, 64);
-    _tile_zero(0);
-    _tile_dpbusd(0, 4, 6);
-    _tile_loadd(5, x + kA8Bytes + kX, stride);
-    _tile_loadd(7, panel + kPanelBytes + kW, 64);
-    _tile_zero(1);
-    _tile_dpbusd(1, 5, 7);
-    _tile_stored(0, dots[0], 64);
-    _tile_stored(1, dots[1], 64);
-    memory_barrier();
-    epilogue<kLayout, kMinimum>(dots[0], x, stride, panel, total);
-    epilogue<kLayout, kMinimum>(dots[1], x + kA8Bytes, stride, panel + kPanelBytes, total);
+  for (; b + 2 <= blocks; b += 2) {
+    step(b, Number<0>());
+    step(b + 1, Number<1>());
   }
-  if (b < blocks) {
-    _tile_loadd(4, x + kX, stride);
-    _tile_loadd(6, panel + kW, 64);
-    _tile_zero(0);
-    _tile_dpbusd(0, 4, 6);
-    _tile_stored(0, dots[0], 64);
-    memory_barrier();
-    epilogue<kLayout, kMinimum>(dots[0], x, stride, panel, total);
-  }
+  step(b, Number<0>());
+  if (b < blocks) step(b + 1, Number<1>());
   const __mmask16 columns = columns_of(job, tile);
   for (int r = 0; r < kTileUnitRows; ++r) store(job.y + (row + r) * job.y_stride + tile * kTileRows, total[r], columns);
 }
 
 template <WeightLayout kLayout, bool kMinimum>
 void loop(const LinearJob& job) {
-  const std::int64_t tile_bytes = job.k / kBlockColumns * job.block_bytes;
-  const bool many = job.row_end - job.row_begin >= kTileUnitRows;
-  // The configuration is loaded and released in every call: it is then never alive while a thread sleeps.
-  if (many) _tile_loadconfig(kLayout == WeightLayout::w4 ? static_cast<const void*>(&kConfig4) : &kConfig8);
-  for (std::int64_t tile = job.tile_begin; tile < job.tile_end; ++tile) {
-    const std::uint8_t* w = job.weights + tile * tile_bytes;
-    if (!many) {
-      some_rows<kLayout, kMinimum, false>(job, w, tile, job.row_begin, job.row_end);
-      continue;
-    }
-    make_panel<kLayout>(job, w);
-    memory_barrier();
-    std::int64_t row = job.row_begin;
-    for (; row + kTileUnitRows <= job.row_end; row += kTileUnitRows) sixteen_rows<kLayout, kMinimum>(job, tile, row);
-    some_rows<kLayout, kMinimum, true>(job, job.scratch, tile, row, job.row_end);
+  const std::int64_t blocks = job.k / kBlockColumns, tile_bytes = blocks * job.block_bytes, panel_bytes = blocks * kPanelBytes;
+  if (job.row_end - job.row_begin < kTileUnitRows) {
+    for (std::int64_t tile = job.tile_begin; tile < job.tile_end; ++tile)
+      some_rows<kLayout, kMinimum, false, 1>(job, job.weights + tile * tile_bytes, tile, job.row_begin, job.row_end);
+    return;
   }
-  if (many) _tile_release();
+  // The configuration is loaded and released in every call: it is then never alive while a thread sleeps.
+  _tile_loadconfig(kLayout == WeightLayout::w4 ? &kConfigW4 : &kConfigW8);
+  std::uint8_t* lines = job.scratch + job.scratch_tiles * panel_bytes;
+  for (std::int64_t first = job.tile_begin; first < job.tile_end; first += job.scratch_tiles) {
+    const std::int64_t tiles = job.tile_end - first < job.scratch_tiles ? job.tile_end - first : job.scratch_tiles;
+    for (std::int64_t t = 0; t < tiles; ++t)
+      make_panel<kLayout>(job, job.weights + (first + t) * tile_bytes, job.scratch + t * panel_bytes);
+    std::int64_t row = job.row_begin;
+    for (; row + kTileUnitRows <= job.row_end; row += kTileUnitRows) {
+      line_up(job.x + row * job.x_stride, job.x_stride, blocks, lines);
+      memory_barrier();
+      for (std::int64_t t = 0; t < tiles; ++t) sixteen_rows<kLayout, kMinimum>(job, lines, job.scratch + t * panel_bytes, first + t, row);
+    }
+    for (std::int64_t t = 0; t < tiles && row < job.row_end; ++t)
+      some_rows<kLayout, kMinimum, true, 1>(job, job.scratch + t * panel_bytes, first + t, row, job.row_end);
+  }
+  _tile_release();
 }
 
 }  // namespace

@@ -11,15 +11,21 @@ constexpr std::int64_t kPanelRows =
 
 template <WeightLayout kLayout, bool kMinimum>
 void loop(const LinearJob& job) {
-  const std::int64_t tile_bytes = job.k / kBlockColumns * job.block_bytes;
-  for (std::int64_t tile = job.tile_begin; tile < job.tile_end; ++tile) {
-    const std::uint8_t* w = job.weights + tile * tile_bytes;
-    if (job.row_end - job.row_begin >= kPanelRows) {
-      make_panel<kLayout>(job, w);
-      some_rows<kLayout, kMinimum, true>(job, job.scratch, tile, job.row_begin, job.row_end);
-    } else {
-      some_rows<kLayout, kMinimum, false>(job, w, tile, job.row_begin, job.row_end);
-    }
+  const std::int64_t blocks = job.k / kBlockColumns, tile_bytes = blocks * job.block_bytes;
+  const std::uint8_t* w = job.weights + job.tile_begin * tile_bytes;
+  std::int64_t tile = job.tile_begin;
+  if (job.row_end - job.row_begin < kPanelRows) {
+    for (; tile < job.tile_end; ++tile, w += tile_bytes) some_rows<kLayout, kMinimum, false, 1>(job, w, tile, job.row_begin, job.row_end);
+    return;
+  }
+  for (; tile + 2 <= job.tile_end; tile += 2, w += 2 * tile_bytes) {
+    make_panel<kLayout>(job, w, job.scratch);
+    make_panel<kLayout>(job, w + tile_bytes, job.scratch + blocks * kPanelBytes);
+    some_rows<kLayout, kMinimum, true, 2>(job, job.scratch, tile, job.row_begin, job.row_end);
+  }
+  if (tile < job.tile_end) {
+    make_panel<kLayout>(job, w, job.scratch);
+    some_rows<kLayout, kMinimum, true, 1>(job, job.scratch, tile, job.row_begin, job.row_end);
   }
 }
 

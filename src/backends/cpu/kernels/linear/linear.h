@@ -40,9 +40,6 @@ class PackedWeights {
   void unpack_row(std::int64_t row, float* dst) const;
 
  private:
-  struct Free {
-    void operator()(std::uint8_t* p) const;
-  };
   PackedWeights(ir::DType type, WeightLayout layout, Minimum minimum, std::int64_t block_bytes, std::int64_t n, std::int64_t k);
   std::int64_t tile_bytes() const;
 
@@ -50,7 +47,7 @@ class PackedWeights {
   WeightLayout layout_;
   Minimum minimum_;
   std::int64_t block_bytes_, n_, k_;
-  std::unique_ptr<std::uint8_t[], Free> data_;
+  std::shared_ptr<std::uint8_t[]> data_;
 };
 
 /// The loops chosen for one instruction set.

@@ -1,13 +1,11 @@
 // Weights of a file into tiles, and back.
-#include <sys/mman.h>
-
 #include <algorithm>
-#include <cstdlib>
 #include <cstring>
 #include <string>
 #include <vector>
 
 #include "backends/cpu/kernels/linear/linear.h"
+#include "backends/cpu/kernels/linear/weight_memory.h"
 #include "base/error.h"
 #include "base/float16.h"
 #include "dtypes/dequantize.h"
@@ -101,24 +99,18 @@ PackedWeights PackedWeights::floating(ir::DType type, std::int64_t n, std::int64
   return PackedWeights(type, WeightLayout::f32, Minimum::none, 0, n, k);
 }
 
-void PackedWeights::Free::operator()(std::uint8_t* p) const { std::free(p); }
-
 std::int64_t PackedWeights::tile_bytes() const {
   return layout_ == WeightLayout::f32 ? k_ * kTileRows * std::int64_t(sizeof(float)) : k_ / kBlockColumns * block_bytes_;
 }
 
 PackedWeights::PackedWeights(ir::DType type, WeightLayout layout, Minimum minimum, std::int64_t block_bytes, std::int64_t n, std::int64_t k)
-    : type_(type), layout_(layout), minimum_(minimum), block_bytes_(block_bytes), n_(n), k_(k) {
-  constexpr std::size_t kHugePage = std::size_t{2} << 20;
-  const std::size_t size = static_cast<std::size_t>(std::max<std::int64_t>(bytes(), 64));
-  const std::size_t alignment = size >= kHugePage ? kHugePage : 64;
-  const std::size_t rounded = (size + alignment - 1) / alignment * alignment;
-  data_.reset(static_cast<std::uint8_t*>(std::aligned_alloc(alignment, rounded)));
-  if (!data_)
-    throw Error(Code::resource_exhausted, "no memory for " + std::to_string(rounded) + " bytes of packed weights")
-        .hint("use a smaller model or a machine with more memory");
-  if (alignment == kHugePage) madvise(data_.get(), rounded, MADV_HUGEPAGE);  // streaming weights misses the TLB less
-}
+    : type_(type),
+      layout_(layout),
+      minimum_(minimum),
+      block_bytes_(block_bytes),
+      n_(n),
+      k_(k),
+      data_(allocate_weights(static_cast<std::size_t>(bytes()))) {}
 
 void PackedWeights::pack_tiles(const std::byte* src, std::int64_t begin, std::int64_t end) {
   const std::int64_t row_bytes = k_ / ir::block_elements(type_) * ir::block_bytes(type_);
