@@ -91,11 +91,10 @@ Session::~Session() {
 Binding& Session::bind(std::span<const std::int64_t> values) {
   QUERN_ASSERT(values.size() == program_->symbols().size());
   ++clock_;
-  for (auto& binding : bindings_)
-    if (std::equal(values.begin(), values.end(), binding->values_.begin())) {
-      binding->last_used_ = clock_;
-      return *binding;
-    }
+  if (Binding* binding = find(values)) {
+    binding->last_used_ = clock_;
+    return *binding;
+  }
   auto made = std::unique_ptr<Binding>(new Binding(*program_, values, pool_.workers()));
   made->last_used_ = clock_;
   reserve(made->arena_bytes_, made->scratch_bytes_);
@@ -106,6 +105,12 @@ Binding& Session::bind(std::span<const std::int64_t> values) {
   }
   bindings_.push_back(std::move(made));
   return *bindings_.back();
+}
+
+Binding* Session::find(std::span<const std::int64_t> values) const {
+  for (const auto& binding : bindings_)
+    if (std::equal(values.begin(), values.end(), binding->values_.begin(), binding->values_.end())) return binding.get();
+  return nullptr;
 }
 
 void Session::reserve(std::int64_t arena, std::int64_t scratch) {

@@ -45,6 +45,8 @@ class Session {
   /// The layout for these symbol values (in the order of program().symbols()); kept for the next time, the least recently used of kMaxBindings
   /// is dropped. Errors: invalid_argument (a size is negative or makes no sense), resource_exhausted (too large).
   Binding& bind(std::span<const std::int64_t> values);
+  /// Whether bind() would find that layout made.
+  bool is_bound(std::span<const std::int64_t> values) const { return find(values) != nullptr; }
   /// Where state i lies; must be set before the first run and stay valid. Its shape is that of the program's slot, evaluated.
   void set_state(std::size_t i, std::byte* data) { states_[i] = data; }
   /// Runs all steps. `inputs`: the bytes of each input, of the binding's shapes. At most `max_workers` take part; the result does not depend
@@ -57,6 +59,7 @@ class Session {
 
  private:
   static void run_task(void* context, std::uint32_t step, std::uint32_t task, unsigned worker) noexcept;
+  Binding* find(std::span<const std::int64_t> values) const;
   void reserve(std::int64_t arena, std::int64_t scratch);
 
   std::shared_ptr<const Program> program_;

@@ -6,12 +6,13 @@
 #include "backends/cpu/cpu_backend.h"
 #include "base/error.h"
 #include "formats/onnx/import.h"
+#include "ir/check_sizes.h"
 #include "passes/passes.h"
 
 namespace quern::runtime {
 
 std::shared_ptr<const GraphModel> GraphModel::load(const std::string& path) {
-  const std::unique_ptr<ir::Graph> graph = onnx::import_file(path);
+  std::unique_ptr<ir::Graph> graph = onnx::import_file(path);
   auto model = std::make_shared<GraphModel>();
   for (const ir::Value* value : graph->inputs()) model->inputs_.push_back({value->name, value->type});
   for (const ir::Value* value : graph->outputs()) model->outputs_.push_back({value->name, value->type});
@@ -20,12 +21,13 @@ std::shared_ptr<const GraphModel> GraphModel::load(const std::string& path) {
   cpu::CpuBackend backend;
   plan::Backend* const backends[] = {&backend};
   model->program_ = plan::Program::compile(*graph, backends);
+  model->graph_ = std::move(graph);
   return model;
 }
 
 GraphSession::GraphSession(std::shared_ptr<const GraphModel> model, ThreadPool& pool) : model_(std::move(model)), session_(model_->program(), pool) {}
 
-std::vector<std::int64_t> GraphSession::solve_symbols(std::span<const ir::TensorView> inputs) const {
+ir::SymbolValues GraphSession::solve_symbols(std::span<const ir::TensorView> inputs) const {
   const std::span<const GraphModel::Port> ports = model_->inputs();
   if (inputs.size() != ports.size())
     throw Error(Code::invalid_argument, "the model takes " + std::to_string(ports.size()) + " inputs, not " + std::to_string(inputs.size()));
@@ -46,17 +48,17 @@ std::vector<std::int64_t> GraphSession::solve_symbols(std::span<const ir::Tensor
     for (std::size_t d = 0; d < ports[i].type.shape.size(); ++d)
       if (const std::int64_t wanted = ports[i].type.shape[d].evaluate(values); wanted != inputs[i].dims[d])
         throw refuse(ports[i], "dimension " + std::to_string(d) + " is " + std::to_string(inputs[i].dims[d]) + " where " + std::to_string(wanted) + " is needed");
-  std::vector<std::int64_t> ordered;
-  for (const std::string& symbol : symbols) {
-    const auto found = values.find(symbol);
-    if (found == values.end()) throw Error(Code::unsupported, "the size '" + symbol + "' cannot be told from the inputs' shapes");
-    ordered.push_back(found->second);
-  }
-  return ordered;
+  for (const std::string& symbol : symbols)
+    if (!values.contains(symbol)) throw Error(Code::unsupported, "the size '" + symbol + "' cannot be told from the inputs' shapes");
+  return values;
 }
 
 std::vector<ir::TensorView> GraphSession::run(std::span<const ir::TensorView> inputs) {
-  plan::Binding& binding = session_.bind(solve_symbols(inputs));
+  const ir::SymbolValues sizes = solve_symbols(inputs);
+  std::vector<std::int64_t> ordered;
+  for (const auto& [symbol, value] : sizes) ordered.push_back(value);  // sorted by name, as the program's
+  if (!session_.is_bound(ordered)) check_sizes(model_->graph(), sizes);
+  plan::Binding& binding = session_.bind(ordered);
   std::vector<const std::byte*> data;
   for (const ir::TensorView& input : inputs) data.push_back(input.data);
   session_.run(binding, data);

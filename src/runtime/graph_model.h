@@ -7,8 +7,8 @@
 #include <vector>
 
 #include "base/thread_pool.h"
+#include "ir/graph.h"
 #include "ir/tensor_view.h"
-#include "ir/type.h"
 #include "plan/session.h"
 
 namespace quern::runtime {
@@ -27,8 +27,10 @@ class GraphModel {
   std::span<const Port> inputs() const { return inputs_; }
   std::span<const Port> outputs() const { return outputs_; }
   const std::shared_ptr<const plan::Program>& program() const { return program_; }
+  const ir::Graph& graph() const { return *graph_; }
 
  private:
+  std::unique_ptr<const ir::Graph> graph_;  // as compiled, to check new sizes against
   std::shared_ptr<const plan::Program> program_;
   std::vector<Port> inputs_, outputs_;
 };
@@ -43,7 +45,7 @@ class GraphSession {
   std::vector<ir::TensorView> run(std::span<const ir::TensorView> inputs);
 
  private:
-  std::vector<std::int64_t> solve_symbols(std::span<const ir::TensorView> inputs) const;
+  ir::SymbolValues solve_symbols(std::span<const ir::TensorView> inputs) const;
 
   std::shared_ptr<const GraphModel> model_;
   plan::Session session_;
