@@ -27,8 +27,9 @@ constexpr int kA8Bytes = 44, kA8Sum = 4, kA8Zero = 8, kA8Quants = 12;  // offset
 constexpr int kPanelZero = 0, kPanelQuants = 64, kPanelScales = 576, kPanelMinimums = 640, kPanelBytes = 704;
 
 // How far ahead of its use packed weights are asked for when each is used once: the hardware's own prefetch stops at every page of 4 KiB.
-// Twice and half as far cost the same, nothing at all costs a third of the speed.
 constexpr int kPrefetchBytes = 2048;
+
+constexpr int kScratchTiles = 2;  // how many tiles are unpacked at once
 
 /// Products of rows [row_begin, row_end) of x with tiles [tile_begin, tile_end) of w.
 struct LinearJob {
@@ -42,8 +43,7 @@ struct LinearJob {
   float* y;
   std::int64_t y_stride;  // floats from row to row
   std::int64_t row_begin, row_end, tile_begin, tile_end;
-  std::int64_t scratch_tiles;  // how many tiles to unpack at once, at least 2
-  std::uint8_t* scratch;       // k/32 * (scratch_tiles * kPanelBytes + 16 * 64) bytes, aligned to 64
+  std::uint8_t* scratch;  // kScratchTiles * k/32 * kPanelBytes bytes, aligned to 64
 };
 
 /// The loops of one instruction set. Each element of y is summed in one order that depends on nothing but k:

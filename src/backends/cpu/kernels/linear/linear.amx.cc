@@ -27,28 +27,18 @@ struct alignas(64) TileConfig {
 constexpr TileConfig kConfigW4 = {1, 0, {}, {64, 64, 0, 0, 36, 36, 64, 64}, {16, 16, 0, 0, 16, 16, 9, 9}};
 constexpr TileConfig kConfigW8 = {1, 0, {}, {64, 64, 0, 0, 32, 32, 64, 64}, {16, 16, 0, 0, 16, 16, 8, 8}};
 
-// A block of x as tiles like to read it: its 16 rows each on a cache line of its own, in scratch.
-constexpr std::int64_t kRowBytes = 64, kBlockBytes = kTileUnitRows * kRowBytes;
-
-void line_up(const std::uint8_t* x, std::int64_t stride, std::int64_t blocks, std::uint8_t* lines) {
-  constexpr __mmask64 kBytes = (std::uint64_t{1} << kA8Bytes) - 1;
-  for (int r = 0; r < kTileUnitRows; ++r, x += stride)
-    for (std::int64_t b = 0; b < blocks; ++b)
-      _mm512_store_si512(lines + b * kBlockBytes + r * kRowBytes, _mm512_maskz_loadu_epi8(kBytes, x + b * kA8Bytes));
-}
-
 /// Loads one block of x and w and multiplies them into tile kOdd; GCC takes tile numbers as literals only.
 template <WeightLayout kLayout, int kOdd>
-inline __attribute__((always_inline)) void multiply(const std::uint8_t* x, const std::uint8_t* panel) {
+inline __attribute__((always_inline)) void multiply(const std::uint8_t* x, std::int64_t row_bytes, const std::uint8_t* panel) {
   x += kLayout == WeightLayout::w4 ? kA8Zero : kA8Quants;
   panel += kLayout == WeightLayout::w4 ? kPanelZero : kPanelQuants;
   if constexpr (kOdd == 0) {
-    _tile_loadd(4, x, kRowBytes);
+    _tile_loadd(4, x, row_bytes);
     _tile_loadd(6, panel, 64);
     _tile_zero(0);
     _tile_dpbusd(0, 4, 6);
   } else {
-    _tile_loadd(5, x, kRowBytes);
+    _tile_loadd(5, x, row_bytes);
     _tile_loadd(7, panel, 64);
     _tile_zero(1);
     _tile_dpbusd(1, 5, 7);
@@ -64,39 +54,39 @@ inline __attribute__((always_inline)) void store_dots(std::int32_t* dots) {
 }
 
 template <WeightLayout kLayout, bool kMinimum>
-inline __attribute__((always_inline)) void add_block(const std::int32_t* dots, const std::uint8_t* x, const std::uint8_t* panel,
-                                                     __m512* total) {
+inline __attribute__((always_inline)) void add_block(const std::int32_t* dots, const std::uint8_t* x, std::int64_t row_bytes,
+                                                     const std::uint8_t* panel, __m512* total) {
   const Scales scales = load_panel_scales(panel);
   const __m512i zero = _mm512_load_si512(panel + kPanelZero);
 #pragma GCC unroll 16
   for (int r = 0; r < kTileUnitRows; ++r) {
-    const std::uint8_t* xr = x + r * kRowBytes;
+    const std::uint8_t* xr = x + r * row_bytes;
     __m512i dot = _mm512_load_si512(dots + 16 * r);
     if constexpr (kLayout == WeightLayout::w8) dot = zero_part<kLayout>(dot, xr, zero);
     total[r] = accumulate<kMinimum>(total[r], dot, xr, scales);
   }
 }
 
-/// 16 rows times one tile. The tile unit works two blocks ahead of the vectors, because a block takes it some 150 cycles from load to
-/// store.
+/// 16 rows times one tile. The tile unit works ahead of the vectors, so that its long way from load to store overlaps with theirs.
 template <WeightLayout kLayout, bool kMinimum>
-__attribute__((noinline)) void sixteen_rows(const LinearJob& job, const std::uint8_t* x, const std::uint8_t* panel, std::int64_t tile,
-                                            std::int64_t row) {
+__attribute__((noinline)) void sixteen_rows(const LinearJob& job, const std::uint8_t* panel, std::int64_t tile, std::int64_t row) {
   alignas(64) std::int32_t dots[2][256];
   const std::int64_t blocks = job.k / kBlockColumns;
+  const std::uint8_t* x = job.x + row * job.x_stride;
+  const std::int64_t row_bytes = job.x_stride;
   __m512 total[kTileUnitRows];
   for (int r = 0; r < kTileUnitRows; ++r) total[r] = _mm512_setzero_ps();
   // Step b: multiply block b + 1, store the products of b, add those of b - 1.
   const auto step = [&](std::int64_t b, auto odd) __attribute__((always_inline)) {
     constexpr int kOdd = decltype(odd)::kValue;
-    const std::uint8_t *xb = x + b * kBlockBytes, *pb = panel + b * kPanelBytes;
-    if (b + 1 < blocks) multiply<kLayout, 1 - kOdd>(xb + kBlockBytes, pb + kPanelBytes);
+    const std::uint8_t *xb = x + b * kA8Bytes, *pb = panel + b * kPanelBytes;
+    if (b + 1 < blocks) multiply<kLayout, 1 - kOdd>(xb + kA8Bytes, row_bytes, pb + kPanelBytes);
     if (b < blocks) store_dots<kOdd>(dots[kOdd]);
     memory_barrier();
-    if (b > 0) add_block<kLayout, kMinimum>(dots[1 - kOdd], xb - kBlockBytes, pb - kPanelBytes, total);
+    if (b > 0) add_block<kLayout, kMinimum>(dots[1 - kOdd], xb - kA8Bytes, row_bytes, pb - kPanelBytes, total);
     memory_barrier();
   };
-  multiply<kLayout, 0>(x, panel);
+  multiply<kLayout, 0>(x, row_bytes, panel);
   std::int64_t b = 0;
   for (; b + 2 <= blocks; b += 2) {
     step(b, Number<0>());
@@ -110,7 +100,7 @@ __attribute__((noinline)) void sixteen_rows(const LinearJob& job, const std::uin
 
 template <WeightLayout kLayout, bool kMinimum>
 void loop(const LinearJob& job) {
-  const std::int64_t blocks = job.k / kBlockColumns, tile_bytes = blocks * job.block_bytes, panel_bytes = blocks * kPanelBytes;
+  const std::int64_t blocks = job.k / kBlockColumns, tile_bytes = blocks * job.block_bytes;
   if (job.row_end - job.row_begin < kTileUnitRows) {
     for (std::int64_t tile = job.tile_begin; tile < job.tile_end; ++tile)
       some_rows<kLayout, kMinimum, false, 1>(job, job.weights + tile * tile_bytes, tile, job.row_begin, job.row_end);
@@ -118,19 +108,12 @@ void loop(const LinearJob& job) {
   }
   // The configuration is loaded and released in every call: it is then never alive while a thread sleeps.
   _tile_loadconfig(kLayout == WeightLayout::w4 ? &kConfigW4 : &kConfigW8);
-  std::uint8_t* lines = job.scratch + job.scratch_tiles * panel_bytes;
-  for (std::int64_t first = job.tile_begin; first < job.tile_end; first += job.scratch_tiles) {
-    const std::int64_t tiles = job.tile_end - first < job.scratch_tiles ? job.tile_end - first : job.scratch_tiles;
-    for (std::int64_t t = 0; t < tiles; ++t)
-      make_panel<kLayout>(job, job.weights + (first + t) * tile_bytes, job.scratch + t * panel_bytes);
+  for (std::int64_t tile = job.tile_begin; tile < job.tile_end; ++tile) {
+    make_panel<kLayout>(job, job.weights + tile * tile_bytes, job.scratch);
+    memory_barrier();
     std::int64_t row = job.row_begin;
-    for (; row + kTileUnitRows <= job.row_end; row += kTileUnitRows) {
-      line_up(job.x + row * job.x_stride, job.x_stride, blocks, lines);
-      memory_barrier();
-      for (std::int64_t t = 0; t < tiles; ++t) sixteen_rows<kLayout, kMinimum>(job, lines, job.scratch + t * panel_bytes, first + t, row);
-    }
-    for (std::int64_t t = 0; t < tiles && row < job.row_end; ++t)
-      some_rows<kLayout, kMinimum, true, 1>(job, job.scratch + t * panel_bytes, first + t, row, job.row_end);
+    for (; row + kTileUnitRows <= job.row_end; row += kTileUnitRows) sixteen_rows<kLayout, kMinimum>(job, job.scratch, tile, row);
+    some_rows<kLayout, kMinimum, true, 1>(job, job.scratch, tile, row, job.row_end);
   }
   _tile_release();
 }

@@ -20,11 +20,6 @@ constexpr LinearLoops kLoops[] = {
 
 constexpr std::int64_t kActivationBytes = 512 << 10;  // half of the second-level cache of today's servers (1 to 2 MiB)
 
-/// Unpacked tiles that fit a quarter of the second-level cache; more than eight bring nothing.
-std::int64_t scratch_tiles(std::int64_t k) {
-  return std::clamp<std::int64_t>(kActivationBytes / (std::max<std::int64_t>(k / kBlockColumns, 1) * kPanelBytes), 1, 8);
-}
-
 }  // namespace
 
 std::span<const LinearLoops> all_linear_loops() { return kLoops; }
@@ -49,9 +44,7 @@ double linear_unit_nanoseconds(const LinearLoops& loops, const PackedWeights& w,
 }
 
 std::int64_t linear_scratch_bytes(const PackedWeights& w) {
-  if (w.layout() == WeightLayout::f32) return 0;
-  const std::int64_t blocks = w.k() / kBlockColumns;
-  return blocks * (scratch_tiles(w.k()) * kPanelBytes + 16 * 64);
+  return w.layout() == WeightLayout::f32 ? 0 : kScratchTiles * (w.k() / kBlockColumns) * kPanelBytes;
 }
 
 void linear_run(const LinearLoops& loops, const PackedWeights& w, const std::byte* x, std::int64_t m, float* y, std::int64_t begin,
@@ -69,7 +62,6 @@ void linear_run(const LinearLoops& loops, const PackedWeights& w, const std::byt
   job.x_stride = w.layout() == WeightLayout::f32 ? w.k() * std::int64_t(sizeof(float)) : w.k() / kBlockColumns * kA8Bytes;
   job.y = y;
   job.y_stride = w.n();
-  job.scratch_tiles = scratch_tiles(w.k());
   job.scratch = reinterpret_cast<std::uint8_t*>(scratch);
   while (begin < end) {  // one row block after the other
     const std::int64_t block = begin / units.tiles, next = std::min(end, (block + 1) * units.tiles);
