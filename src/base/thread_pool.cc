@@ -1,8 +1,11 @@
 #include "base/thread_pool.h"
 
 #include <chrono>
+#include <exception>
+#include <string>
 
 #include "base/cpu.h"
+#include "base/error.h"
 
 #if defined(__x86_64__)
 #include <immintrin.h>
@@ -47,10 +50,18 @@ std::atomic<unsigned> default_workers{0};
 
 ThreadPool::ThreadPool(unsigned workers) {
   if (workers == 0) workers = static_cast<unsigned>(usable_cores());
-  for (unsigned w = 1; w < workers; ++w) threads_.emplace_back([this, w] { worker_loop(w); });
+  try {
+    threads_.reserve(workers - 1);
+    for (unsigned w = 1; w < workers; ++w) threads_.emplace_back([this, w] { worker_loop(w); });
+  } catch (const std::exception& e) {  // the limits of the system; length_error and bad_alloc of absurd numbers
+    stop();
+    throw Error(Code::resource_exhausted, "cannot start " + std::to_string(workers) + " threads: " + e.what()).hint("ask for fewer");
+  }
 }
 
-ThreadPool::~ThreadPool() {
+ThreadPool::~ThreadPool() { stop(); }
+
+void ThreadPool::stop() {
   stop_.store(true);
   number_.fetch_add(2);
   number_.notify_all();
@@ -79,7 +90,8 @@ void ThreadPool::walk(std::span<const Step> steps, Task task, void* context, uns
   announced_progress_.store(progress, std::memory_order_relaxed);
   announced_task_.store(task, std::memory_order_relaxed);
   announced_context_.store(context, std::memory_order_relaxed);
-  number_.store(number, std::memory_order_release);
+  // Sequentially consistent: notify_all looks for sleepers, and a look that overtakes the store misses one that is just going to sleep.
+  number_.store(number, std::memory_order_seq_cst);
   if (max_workers > 1) number_.notify_all();
 
   take_part(walk, 0);

@@ -25,13 +25,15 @@ class ThreadPool {
   using Task = void (*)(void* context, std::uint32_t step, std::uint32_t task, unsigned worker) noexcept;
 
   /// `workers` counts the calling thread; 0 takes one a physical core that this process may use.
+  /// Errors: resource_exhausted when the system refuses so many threads.
   explicit ThreadPool(unsigned workers = 0);
   ~ThreadPool();
   ThreadPool(const ThreadPool&) = delete;
   ThreadPool& operator=(const ThreadPool&) = delete;
 
   unsigned workers() const { return static_cast<unsigned>(threads_.size()) + 1; }
-  /// Runs all steps and returns when every task has ended. At most `max_workers` take part.
+  /// Runs all steps and returns when every task has ended. At most `max_workers` take part. Any thread may call it; one walk goes after the
+  /// other. Not from within a task.
   void walk(std::span<const Step> steps, Task task, void* context, unsigned max_workers = ~0u);
 
  private:
@@ -50,6 +52,7 @@ class ThreadPool {
     void* context;
   };
 
+  void stop();
   void worker_loop(unsigned worker);
   void take_part(const Walk& walk, unsigned worker);
   bool wait_until_done(const Walk& walk, std::uint32_t step);

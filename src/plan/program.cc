@@ -95,6 +95,8 @@ class Compiler {
     const bool view = has(node.op->traits, ir::Trait::view), writes_state = has(node.op->traits, ir::Trait::writes_state);
     std::vector<int> inputs;
     for (const ir::Value* value : read_by(node)) inputs.push_back(slot_of(value));
+    if (writes_state && std::max(alive(inputs[0]), reader(node.inputs[0])) > position_)
+      throw Error(Code::invalid_argument, std::string(node.op->name) + " overwrites the state '" + node.inputs[0]->name + "', which is read later").in("node '" + node.name + "'");
 
     std::vector<int> outputs;
     for (std::size_t i = 0; i < node.outputs.size(); ++i) {

@@ -18,6 +18,8 @@ constexpr unsigned kTasksPerWorker = 4;
 
 std::int64_t round_up(std::int64_t n) { return (n + kAlignment - 1) / kAlignment * kAlignment; }
 
+bool is_empty(const ir::TensorView& view) { return std::find(view.dims, view.dims + view.rank, 0) != view.dims + view.rank; }
+
 std::byte* allocate(std::int64_t bytes) {
   void* p = std::aligned_alloc(kAlignment, static_cast<std::size_t>(round_up(std::max<std::int64_t>(bytes, 1))));
   if (p == nullptr) throw Error(Code::resource_exhausted, "no memory for " + std::to_string(bytes) + " bytes of activations");
@@ -48,6 +50,7 @@ Binding::Binding(const Program& program, std::span<const std::int64_t> values, u
     if (__builtin_add_overflow(arena_bytes_, round_up(buffer.evaluate(symbols)), &arena_bytes_)) throw Error(Code::resource_exhausted, "activations overflow 64 bits");
   }
 
+  failures_ = std::make_unique<std::atomic<const char*>[]>(program.steps().size());
   std::size_t operands = 0;
   for (const ProgramStep& step : program.steps()) operands += step.inputs.size() + step.outputs.size();
   operands_.reserve(operands);
@@ -59,7 +62,10 @@ Binding::Binding(const Program& program, std::span<const std::int64_t> values, u
     call.node = step.node.get();
     call.inputs = operands_.data() + first;
     call.outputs = call.inputs + step.inputs.size();
-    const Split split = step.kernel->split(call);
+    call.failure = &failures_[calls_.size()];
+    Split split = step.kernel->split(call);
+    // Where there is nothing to write there is nothing to run, however large the other sizes are.
+    if (std::all_of(step.outputs.begin(), step.outputs.end(), [&](int slot) { return is_empty(views_[slot]); })) split.units = 0;
     const double worth = double(split.units) * split.unit_nanoseconds / kTaskNanoseconds;
     const unsigned most = workers == 1 ? 1 : workers * kTasksPerWorker;
     steps_.push_back({static_cast<std::uint32_t>(std::max(1.0, std::min({double(split.units), worth, double(most)}))), step.wait_for});
@@ -139,15 +145,16 @@ void Session::run(Binding& binding, std::span<const std::byte* const> inputs, un
     if (storage.kind == Storage::Kind::input) binding.views_[i].data = const_cast<std::byte*>(inputs[storage.index]);
     if (storage.kind == Storage::Kind::state) binding.views_[i].data = states_[storage.index];
   }
-  for (ir::Call& call : binding.calls_) call.failure = &failure_;
-  failure_.store(nullptr, std::memory_order_relaxed);
-  failed_step_.store(kNoStep, std::memory_order_relaxed);
   running_ = &binding;
   pool_.walk(binding.steps_, run_task, this, max_workers);
-  if (const char* what = failure_.load()) {
-    const ir::Node& node = *program_->steps()[failed_step_.load()].node;
-    throw Error(Code::invalid_argument, std::string(node.op->name) + ": " + what).in("node '" + node.name + "'");
-  }
+  // The first step in order that failed: those after it may have met what it left unfinished.
+  const std::size_t steps = binding.calls_.size();
+  for (std::size_t s = 0; s < steps; ++s)
+    if (const char* what = binding.failures_[s].load(std::memory_order_relaxed)) {
+      for (std::size_t i = s; i < steps; ++i) binding.failures_[i].store(nullptr, std::memory_order_relaxed);
+      const ir::Node& node = *program_->steps()[s].node;
+      throw Error(Code::invalid_argument, std::string(node.op->name) + ": " + what).in("node '" + node.name + "'");
+    }
 }
 
 void Session::run_task(void* context, std::uint32_t step, std::uint32_t task, unsigned worker) noexcept {
@@ -155,11 +162,8 @@ void Session::run_task(void* context, std::uint32_t step, std::uint32_t task, un
   const Binding& binding = *session.running_;
   const std::int64_t units = binding.units_[step], tasks = binding.steps_[step].tasks;
   const std::int64_t begin = units * task / tasks, end = units * (task + 1) / tasks;
+  if (begin == end) return;
   session.program_->steps()[step].kernel->run(binding.calls_[step], begin, end, session.scratch_ + worker * session.scratch_stride_);
-  if (session.failure_.load(std::memory_order_relaxed) != nullptr) {
-    std::uint32_t none = kNoStep;
-    session.failed_step_.compare_exchange_strong(none, step);
-  }
 }
 
 }  // namespace quern::plan

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <memory>
 #include <span>
@@ -13,7 +14,7 @@ namespace quern::plan {
 /// A program laid out for one set of symbol values: every shape a number, every view in place. Owned by its session.
 class Binding {
  public:
-  /// Input i of the program (states not counted), output i. The output's bytes are valid until the session's next run.
+  /// Input i of the program (states not counted), output i. The output's bytes are valid until the session's next bind or run.
   const ir::TensorView& input(std::size_t i) const { return views_[program_->inputs()[i]]; }
   const ir::TensorView& output(std::size_t i) const { return views_[program_->outputs()[i]]; }
 
@@ -30,6 +31,7 @@ class Binding {
   std::byte* arena_ = nullptr;                  // what the views point at now
   std::vector<const ir::TensorView*> operands_; // inputs then outputs of all steps, one after the other
   std::vector<ir::Call> calls_;                 // one a step
+  std::unique_ptr<std::atomic<const char*>[]> failures_;  // of each step: what its kernel met; null between runs
   std::vector<ThreadPool::Step> steps_;
   std::vector<std::int64_t> units_;             // of each step, divided evenly among its tasks
   std::uint64_t last_used_ = 0;
@@ -71,9 +73,6 @@ class Session {
   std::int64_t arena_capacity_ = 0, scratch_capacity_ = 0, scratch_stride_ = 0;
   std::uint64_t clock_ = 0;
   Binding* running_ = nullptr;
-  std::atomic<const char*> failure_{nullptr};
-  static constexpr std::uint32_t kNoStep = ~0u;
-  std::atomic<std::uint32_t> failed_step_{kNoStep};
 };
 
 }  // namespace quern::plan
