@@ -24,9 +24,9 @@ std::int64_t state_bytes(const plan::Program& program, std::size_t i, std::int64
 }
 
 /// Kernels have packed the weights they read; what is only looked up (the token table) is read again from the file when needed.
-void release_packed(const ir::Graph& graph) {
+void release_packed(const ir::Graph& graph, const std::shared_ptr<const void>& file) {
   for (const ir::Value* value : graph.constants())
-    if (ir::is_block(value->type.dtype)) release_pages({value->constant->data, value->constant->bytes});
+    if (value->constant->owner == file) release_pages({value->constant->data, value->constant->bytes});
 }
 
 }  // namespace
@@ -44,7 +44,7 @@ std::shared_ptr<const LanguageModel> LanguageModel::load(const std::string& path
   cpu::CpuBackend backend;
   plan::Backend* const backends[] = {&backend};
   model->program_ = plan::Program::compile(*built.graph, backends);
-  release_packed(*built.graph);
+  release_packed(*built.graph, model->file_);
   model->architecture_ = std::move(built.architecture);
   model->vocabulary_ = built.vocabulary;
   model->context_length_ = built.context_length;

@@ -36,7 +36,7 @@ double positive(const Checkpoint& c, std::string_view key, double otherwise) {
   return value;
 }
 
-constexpr std::int64_t kMaxLayers = 1024, kMaxWidth = 1 << 20, kMaxHeads = 4096, kMaxContext = 1 << 27;
+constexpr std::int64_t kMaxLayers = 1024, kMaxWidth = 1 << 20, kMaxHeads = 4096, kMaxContext = 1 << 27, kMaxVocabulary = 1 << 28;
 
 /// A tensor of factors, one for each pair.
 std::vector<float> factors(const Checkpoint& c, std::string_view name, std::size_t pairs) {
@@ -77,6 +77,8 @@ Config read_config(const Checkpoint& c) {
   const auto embedding = c.tensor("token_embd.weight");
   if (!embedding || embedding->shape.size() != 2) throw Error(Code::data_corrupt, "tensor 'token_embd.weight' is missing or no matrix").at(c.path());
   config.vocabulary = embedding->shape[0];
+  if (config.vocabulary < 1 || config.vocabulary > kMaxVocabulary)
+    throw Error(Code::data_corrupt, "tensor 'token_embd.weight' has " + std::to_string(config.vocabulary) + " rows").at(c.path());
   return config;
 }
 
@@ -84,7 +86,7 @@ RopeFrequencies rope_frequencies(const Checkpoint& c, const Config& config, std:
   const double base = positive(c, "rope.freq_base", 10000.0);
   const std::int64_t dim = config.rope_dim;
   const auto pairs = static_cast<std::size_t>(dim / 2);
-  const std::string scaling = c.text("rope.scaling.type").value_or(c.number("rope.scale_linear") ? "linear" : "none");
+  const std::string scaling = c.text("rope.scaling.type").value_or(c.number("rope.scaling.factor") || c.number("rope.scale_linear") ? "linear" : "none");
   const double factor = scaling == "none" ? 1.0 : positive(c, "rope.scaling.factor", positive(c, "rope.scale_linear", 1.0));
   const auto original = static_cast<double>(optional(c, "rope.scaling.original_context_length", config.context_length, kMaxContext));
 
@@ -113,6 +115,8 @@ RopeFrequencies rope_frequencies(const Checkpoint& c, const Config& config, std:
   const char* tensor = scaling != "longrope" ? "rope_freqs.weight" : double(context_length) > original ? "rope_factors_long.weight" : "rope_factors_short.weight";
   const std::vector<float> divide = factors(c, tensor, pairs);
   for (std::size_t i = 0; i < pairs; ++i) rope.radians.push_back(static_cast<float>(divide.empty() ? radians[i] : radians[i] / divide[i]));
+  if (!std::isfinite(rope.magnitude) || !std::all_of(rope.radians.begin(), rope.radians.end(), [](float r) { return std::isfinite(r); }))
+    throw Error(Code::data_corrupt, "the hyper-parameters of rotary positions give infinite angles").at(c.path());
   return rope;
 }
 

@@ -72,28 +72,38 @@ HWY_INLINE void ScoreBlock(const AttentionTile& t, const T* keys, const float* q
   }
 }
 
-/// out[r, :] += sum_j weights[r, j] * values[j, :] for the keys [0, count) of a chunk.
+/// out[r, :] += sum_j weights[r, j] * values[j, :] for the keys [0, counts[r]) of a chunk. Keys past the shortest row are added one row at a
+/// time: a value that a row must not see may be infinite or NaN, and a weight of 0 would not hide it.
 template <int R, class T>
-HWY_INLINE void AddValues(const AttentionTile& t, std::int64_t first, std::int64_t count, const float* weights, float* out) {
+HWY_INLINE void AddValues(const AttentionTile& t, std::int64_t first, const std::int64_t* counts, const float* weights, float* out) {
+  const std::int64_t shared = *std::min_element(counts, counts + R), most = *std::max_element(counts, counts + R);
   const Floats d;
   const std::int64_t lanes = static_cast<std::int64_t>(hn::Lanes(d));
   for (std::int64_t i = 0; i < t.dim; i += lanes) {
     hn::Vec<Floats> sum[R];
     for (int r = 0; r < R; ++r) sum[r] = hn::LoadU(d, out + r * t.dim + i);
-    for (std::int64_t j = 0; j < count;) {
-      const T* values = static_cast<const T*>(t.values) + t.blocks[(first + j) / t.block] * t.block_stride + i;
-      const std::int64_t end = std::min(count, j + t.block);
+    const auto at = [&](std::int64_t j) {
+      return static_cast<const T*>(t.values) + t.blocks[(first + j) / t.block] * t.block_stride + j % t.block * t.dim + i;
+    };
+    for (std::int64_t j = 0; j < shared;) {
+      const T* values = at(j);
+      const std::int64_t end = std::min(shared, j + t.block);
       for (; j < end; ++j, values += t.dim) {
         const auto value = LoadElements(d, values);
         for (int r = 0; r < R; ++r) sum[r] = hn::MulAdd(hn::Set(d, weights[r * kChunk + j]), value, sum[r]);
       }
+    }
+    for (std::int64_t j = shared; j < most; ++j) {
+      const auto value = LoadElements(d, at(j));
+      for (int r = 0; r < R; ++r)
+        if (j < counts[r]) sum[r] = hn::MulAdd(hn::Set(d, weights[r * kChunk + j]), value, sum[r]);
     }
     for (int r = 0; r < R; ++r) hn::StoreU(sum[r], d, out + r * t.dim + i);
   }
 }
 
 /// Turns a row's scores of one chunk into weights exp(score - maximum), updating the row's maximum and sum; returns by how much what was summed
-/// before shrinks. Keys from `count` on get the weight 0.
+/// before shrinks. Keys from `count` on get the weight 0; a NaN among the others makes all of the row NaN.
 HWY_INLINE float SoftmaxChunk(float* scores, std::int64_t count, float& maximum, float& total) {
   const Floats d;
   const std::int64_t lanes = static_cast<std::int64_t>(hn::Lanes(d));
@@ -115,7 +125,8 @@ HWY_INLINE float SoftmaxChunk(float* scores, std::int64_t count, float& maximum,
       continue;
     }
     const auto s = hn::LoadU(d, scores + k);
-    const auto weight = hn::IfThenZeroElse(hn::Eq(s, lowest), hn::Exp(d, hn::Sub(s, top)));
+    // Highway's Exp(NaN) is 0.
+    const auto weight = hn::IfThenElse(hn::IsNaN(s), s, hn::IfThenZeroElse(hn::Eq(s, lowest), hn::Exp(d, hn::Sub(s, top))));
     hn::StoreU(weight, d, scores + k);
     sum = hn::Add(sum, weight);
   }
@@ -142,12 +153,14 @@ void AttendRows(const AttentionTile& t) {
     const std::int64_t count = std::min(kChunk, keys - first);
     for (std::int64_t k = 0; k < count; k += t.block)
       ScoreBlock<R>(t, static_cast<const T*>(t.keys) + t.blocks[(first + k) / t.block] * t.block_stride, q, scores + k);
+    std::int64_t counts[R];
     for (int r = 0; r < R; ++r) {
-      const float shrink = SoftmaxChunk(scores + r * kChunk, std::min(count, t.positions[r] + 1 - first), maximum[r], total[r]);
+      counts[r] = std::min(count, t.positions[r] + 1 - first);
+      const float shrink = SoftmaxChunk(scores + r * kChunk, counts[r], maximum[r], total[r]);
       if (first == 0) continue;
       for (std::int64_t i = 0; i < t.dim; i += lanes) hn::StoreU(hn::Mul(hn::LoadU(d, out + r * t.dim + i), hn::Set(d, shrink)), d, out + r * t.dim + i);
     }
-    AddValues<R, T>(t, first, count, scores, out);
+    AddValues<R, T>(t, first, counts, scores, out);
   }
   for (int r = 0; r < R; ++r)
     for (std::int64_t i = 0; i < t.dim; ++i) t.y[r * t.row_stride + i] = out[r * t.dim + i] / total[r];
@@ -189,6 +202,18 @@ namespace {
 
 std::int64_t tiles(const ir::Call& call) { return (call.in(0).dims[0] + kRows - 1) / kRows; }
 
+/// What is wrong with the places that row t names; null when nothing is.
+const char* bad_place(const ir::Call& call, std::int64_t t) {
+  const auto &keys = call.in(1), &table = call.in(3);
+  const std::int64_t sequence = call.in(4).as<std::int32_t>()[t], position = call.in(5).as<std::int32_t>()[t];
+  if (sequence < 0 || sequence >= table.dims[0]) return "a sequence is outside the block table";
+  if (position < 0 || position / keys.dims[3] >= table.dims[1]) return "a position is outside the block table";
+  const std::int32_t* blocks = table.as<std::int32_t>() + sequence * table.dims[1];
+  for (std::int64_t b = 0; b <= position / keys.dims[3]; ++b)
+    if (blocks[b] < 0 || blocks[b] >= keys.dims[0]) return "a block is outside the cache";
+  return nullptr;
+}
+
 constexpr KernelFunctions kAttention{
     "attention",
     [](const ir::Call& call) {
@@ -217,6 +242,8 @@ constexpr KernelFunctions kAttention{
         const std::int64_t offset = head / (heads / kv_heads) * block * dim * ir::block_bytes(keys.dtype);
         tile.keys = keys.data + offset;
         tile.values = call.in(2).data + offset;
+        for (std::int64_t t = first; t < last; ++t)
+          if (const char* wrong = bad_place(call, t)) return call.fail(wrong);
         for (std::int64_t t = first; t < last; t += tile.rows) {
           tile.rows = 1;
           while (t + tile.rows < last && sequence[t + tile.rows] == sequence[t] && positions[t + tile.rows] / kChunk == positions[t] / kChunk) ++tile.rows;
