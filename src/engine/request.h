@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include "base/error.h"
 #include "sampling/parameters.h"
 
 namespace quern::engine {
@@ -35,7 +36,8 @@ struct Event {
   std::vector<std::vector<TokenLogprob>> top;      // the most probable of each id, when asked for
   FinishReason finish = FinishReason::none;
   std::string stop_text;                           // which stop string ended it, when one did
-  std::string error;                               // why, when finish is error
+  std::string error;                               // why, when finish is error …
+  Code error_code = Code::internal;                // … and what kind of failure
   std::int64_t prompt_tokens = 0, generated_tokens = 0;
   double prompt_seconds = 0, generate_seconds = 0; // of the last event: from admission to the first token, from there to the end
 };

@@ -1,0 +1,227 @@
+#include "engine/detail/batcher.h"
+
+#include <algorithm>
+#include <new>
+#include <optional>
+#include <utility>
+
+namespace quern::engine::detail {
+namespace {
+
+bool came_before(const std::unique_ptr<Sequence>& a, const std::unique_ptr<Sequence>& b) { return a->arrival < b->arrival; }
+
+void insert(std::vector<std::unique_ptr<Sequence>>& list, std::unique_ptr<Sequence> sequence) {
+  const auto place = std::upper_bound(list.begin(), list.end(), sequence, came_before);
+  list.insert(place, std::move(sequence));
+}
+
+}  // namespace
+
+Batcher::Batcher(const Limits& limits, Compute compute)
+    : limits_(limits), compute_(std::move(compute)), pool_(limits.blocks), workspace_(static_cast<std::size_t>(limits.vocabulary)) {
+  const auto sequences = static_cast<std::size_t>(limits.max_sequences);
+  running_.reserve(sequences);
+  prompts_.reserve(sequences);
+  drawing_.reserve(sequences);
+  for (std::int64_t row = limits.max_sequences; row-- > 0;) free_rows_.push_back(static_cast<std::int32_t>(row));
+  // A row of every request and one of a prompt go into a step however small it is.
+  const auto tokens = static_cast<std::size_t>(std::max(limits.step_tokens, limits.max_sequences + 1));
+  for (auto* list : {&ids_, &positions_, &sequence_, &slots_}) list->reserve(tokens);
+  rows_.reserve(sequences);
+  block_table_.resize(sequences * static_cast<std::size_t>(limits.max_blocks_per_sequence), 0);
+}
+
+void Batcher::add(std::unique_ptr<Sequence> sequence) {
+  if (sequence->full()) {  // no token is asked for
+    sequence->finish(FinishReason::length);
+    return;
+  }
+  insert(waiting_, std::move(sequence));
+}
+
+/// Gives `count` more tokens their places in the cache and in the block table, if there are blocks.
+bool Batcher::append(Sequence& sequence, std::int64_t count) {
+  const std::size_t before = sequence.blocks.blocks().size();
+  std::optional<kvcache::BlockCopy> copy;
+  if (!sequence.blocks.append(count, copy)) return false;
+  QUERN_ASSERT(!copy);  // no sequence is forked, so none shares
+  const std::span<const std::int32_t> blocks = sequence.blocks.blocks();
+  const auto row = block_table_.begin() + sequence.row * limits_.max_blocks_per_sequence;
+  std::copy(blocks.begin() + static_cast<std::ptrdiff_t>(before), blocks.end(), row + static_cast<std::ptrdiff_t>(before));
+  return true;
+}
+
+void Batcher::give_back(Sequence& sequence) {
+  if (sequence.row < 0) return;
+  const auto row = block_table_.begin() + sequence.row * limits_.max_blocks_per_sequence;
+  std::fill_n(row, sequence.blocks.blocks().size(), 0);
+  sequence.blocks.clear();
+  free_rows_.push_back(std::exchange(sequence.row, -1));
+  sequence.computed = 0;
+}
+
+void Batcher::preempt_youngest() {
+  std::unique_ptr<Sequence> sequence = std::move(running_.back());
+  running_.pop_back();
+  give_back(*sequence);
+  insert(waiting_, std::move(sequence));
+  ++done_.preemptions;
+}
+
+void Batcher::drop_cancelled() {
+  for (List* list : {&waiting_, &running_})
+    std::erase_if(*list, [&](const std::unique_ptr<Sequence>& sequence) {
+      if (!sequence->channel()->cancelled()) return false;
+      give_back(*sequence);
+      sequence->finish(FinishReason::cancelled);
+      return true;
+    });
+}
+
+/// A place for the newest token of every running request.
+void Batcher::grow() {
+  for (std::size_t i = 0; i < running_.size(); ++i) {
+    Sequence& sequence = *running_[i];
+    const std::int64_t missing = sequence.size() - sequence.blocks.tokens();
+    while (!append(sequence, missing)) {
+      preempt_youngest();
+      if (i == running_.size()) return;  // it was the youngest itself
+    }
+  }
+}
+
+void Batcher::admit() {
+  while (!waiting_.empty() && !free_rows_.empty()) {
+    Sequence& sequence = *waiting_.front();
+    // A block to spare for each that runs already, lest the newcomer be sent back at once.
+    const std::int64_t spare = running_.empty() ? 0 : static_cast<std::int64_t>(running_.size()) + 1;
+    if (sequence.blocks.blocks_needed(sequence.size()) + spare > pool_.free_blocks()) return;
+    sequence.row = free_rows_.back();
+    free_rows_.pop_back();
+    QUERN_ASSERT(append(sequence, sequence.size()));
+    sequence.start();
+    insert(running_, std::move(waiting_.front()));
+    waiting_.erase(waiting_.begin());
+  }
+}
+
+void Batcher::add_rows(Sequence& sequence, std::int64_t count) {
+  for (std::int64_t i = 0; i < count; ++i) {
+    const std::int64_t position = sequence.computed + i;
+    ids_.push_back(sequence.tokens()[static_cast<std::size_t>(position)]);
+    positions_.push_back(static_cast<std::int32_t>(position));
+    sequence_.push_back(sequence.row);
+    slots_.push_back(sequence.blocks.slot(position));
+  }
+  sequence.scheduled = count;
+  if (count < sequence.pending()) return;
+  rows_.push_back(static_cast<std::int32_t>(ids_.size()) - 1);
+  drawing_.push_back(&sequence);
+}
+
+void Batcher::plan() {
+  for (auto* list : {&ids_, &positions_, &sequence_, &slots_, &rows_}) list->clear();
+  prompts_.clear();
+  drawing_.clear();
+  for (const auto& sequence : running_) {
+    sequence->scheduled = 0;
+    if (sequence->pending() == 1) {
+      add_rows(*sequence, 1);
+    } else {
+      prompts_.push_back(sequence.get());
+    }
+  }
+  std::sort(prompts_.begin(), prompts_.end(), [](const Sequence* a, const Sequence* b) {
+    return a->pending() != b->pending() ? a->pending() < b->pending() : a->arrival < b->arrival;
+  });
+  std::int64_t left = std::max<std::int64_t>(limits_.step_tokens - static_cast<std::int64_t>(ids_.size()), 1);
+  for (std::size_t i = 0; i < prompts_.size() && left > 0; ++i) {
+    const auto others = static_cast<std::int64_t>(prompts_.size() - i);
+    const std::int64_t share = std::min(prompts_[i]->pending(), (left + others - 1) / others);
+    add_rows(*prompts_[i], share);
+    left -= share;
+  }
+}
+
+void Batcher::take_results(std::span<const float> logits) {
+  for (const auto& sequence : running_) {
+    if (sequence->scheduled == 0) continue;
+    const std::int64_t prompt_left = std::max<std::int64_t>(sequence->prompt_tokens() - sequence->computed, 0);
+    done_.prompt_tokens += std::min(prompt_left, sequence->scheduled);
+    sequence->computed += sequence->scheduled;
+  }
+  const auto vocabulary = static_cast<std::size_t>(limits_.vocabulary);
+  for (std::size_t i = 0; i < drawing_.size(); ++i) {
+    Sequence& sequence = *drawing_[i];
+    bool ended = true;
+    try {
+      ended = sequence.advance(logits.subspan(i * vocabulary, static_cast<std::size_t>(limits_.tokens_known)), workspace_);
+      ++done_.generated_tokens;
+    } catch (const Error& error) {
+      sequence.fail(error.code(), error.what());
+    } catch (const std::exception& error) {
+      sequence.fail(Code::internal, error.what());
+    }
+    if (ended) give_back(sequence);
+  }
+  remove_ended();
+}
+
+void Batcher::remove_ended() {
+  std::erase_if(running_, [](const std::unique_ptr<Sequence>& sequence) { return sequence->row < 0; });
+}
+
+void Batcher::fail_step(Code code, const std::string& why) {
+  for (const auto& sequence : running_) {
+    if (sequence->scheduled == 0) continue;
+    give_back(*sequence);
+    sequence->fail(code, why);
+  }
+  remove_ended();
+}
+
+void Batcher::step() {
+  drop_cancelled();
+  grow();
+  admit();
+  plan();
+  if (ids_.empty()) return;
+  ++done_.steps;
+  std::span<const float> logits;
+  try {
+    logits = compute_({ids_, positions_, sequence_, slots_, block_table_, rows_});
+    QUERN_ASSERT(logits.size() == rows_.size() * static_cast<std::size_t>(limits_.vocabulary));
+  } catch (const Error& error) {
+    // The inputs of a step are made here, from checked requests: what is wrong with them is our fault.
+    fail_step(error.code() == Code::resource_exhausted ? Code::resource_exhausted : Code::internal, error.what());
+    return;
+  } catch (const std::bad_alloc&) {
+    fail_step(Code::resource_exhausted, "no memory for a step of " + std::to_string(ids_.size()) + " tokens");
+    return;
+  } catch (const std::exception& error) {
+    fail_step(Code::internal, error.what());
+    return;
+  }
+  take_results(logits);
+}
+
+void Batcher::cancel_all() {
+  for (List* list : {&running_, &waiting_}) {
+    for (const auto& sequence : *list) {
+      give_back(*sequence);
+      sequence->finish(FinishReason::cancelled);
+    }
+    list->clear();
+  }
+}
+
+Engine::Statistics Batcher::statistics() const {
+  Engine::Statistics now = done_;
+  now.running = static_cast<std::int64_t>(running_.size());
+  now.waiting = static_cast<std::int64_t>(waiting_.size());
+  now.cache_blocks = pool_.blocks();
+  now.cache_blocks_used = pool_.blocks() - pool_.free_blocks();
+  return now;
+}
+
+}  // namespace quern::engine::detail

@@ -1,0 +1,75 @@
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "base/error.h"
+#include "engine/detail/sequence.h"
+#include "engine/engine.h"
+#include "kvcache/block_pool.h"
+#include "runtime/language_model.h"
+#include "sampling/sampler.h"
+
+namespace quern::engine::detail {
+
+/// Decides what each step computes, and for whom. Knows no threads: one step after the other, on the thread that calls.
+///
+/// A step has one row of every request that only waits for its next token, then pieces of prompts: short ones whole, long ones share what
+/// is left of the step evenly. Requests are admitted in order of arrival, once there are blocks for all their tokens. When blocks run out,
+/// the request that came last gives up its own and computes its tokens again later; the one that came first always goes on, so all end.
+class Batcher {
+ public:
+  /// Logits [rows, vocabulary] of a batch, valid until the next call.
+  using Compute = std::function<std::span<const float>(const runtime::Batch&)>;
+  struct Limits {
+    std::int64_t max_sequences, step_tokens, vocabulary;  // vocabulary: columns of the logits
+    std::int64_t tokens_known;                            // of those, the first that have a text
+    std::int64_t blocks, block_tokens, max_blocks_per_sequence;
+  };
+
+  Batcher(const Limits& limits, Compute compute);
+
+  /// For a new sequence; from any thread, the pool is not touched.
+  kvcache::BlockTable empty_table() { return kvcache::BlockTable(pool_, limits_.block_tokens, limits_.max_blocks_per_sequence); }
+  void add(std::unique_ptr<Sequence> sequence);
+  bool busy() const { return !waiting_.empty() || !running_.empty(); }
+  /// One step; whatever goes wrong in it ends the requests concerned, and nothing is thrown.
+  void step();
+  /// Ends everything.
+  void cancel_all();
+  Engine::Statistics statistics() const;
+
+ private:
+  using List = std::vector<std::unique_ptr<Sequence>>;
+
+  void drop_cancelled();
+  void grow();
+  void admit();
+  void plan();
+  void add_rows(Sequence& sequence, std::int64_t count);
+  void take_results(std::span<const float> logits);
+  void fail_step(Code code, const std::string& why);
+
+  bool append(Sequence& sequence, std::int64_t count);
+  void give_back(Sequence& sequence);
+  void preempt_youngest();
+  void remove_ended();
+
+  Limits limits_;
+  Compute compute_;
+  kvcache::BlockPool pool_;
+  sampling::Workspace workspace_;
+  List waiting_, running_;                                               // both in order of arrival
+  std::vector<std::int32_t> free_rows_;                                  // of the block table
+  std::vector<Sequence*> prompts_;                                       // of the step, the shortest first
+  std::vector<Sequence*> drawing_;                                       // whose logits the step computes, in the order of rows_
+  std::vector<std::int32_t> ids_, positions_, sequence_, slots_, rows_;  // of the step
+  std::vector<std::int32_t> block_table_;                                // [max_sequences, max_blocks_per_sequence]
+  Engine::Statistics done_;
+};
+
+}  // namespace quern::engine::detail

@@ -1,0 +1,127 @@
+#include "engine/detail/sequence.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "sampling/random.h"
+
+namespace quern::engine::detail {
+namespace {
+
+constexpr std::size_t kMaxStops = 1024, kMaxStopBytes = 1 << 16;
+
+/// Fills in what the request leaves open, and checks it.
+Request checked(Request request, std::int64_t vocabulary, const tokenizers::Tokenizer& tokenizer) {
+  if (!request.sampling.seed) request.sampling.seed = sampling::fresh_seed();
+  if (request.max_tokens < -1)
+    throw Error(Code::invalid_argument,
+                fmt::format("max_tokens is {}; it must be -1 (to the end of the context) or more", request.max_tokens));
+  if (request.logprobs < -1 || request.logprobs > vocabulary)
+    throw Error(Code::invalid_argument, fmt::format("logprobs is {}; it must be between -1 (none) and the {} tokens of the vocabulary",
+                                                    request.logprobs, vocabulary));
+  for (const std::int32_t id : request.stop_ids)
+    if (id < 0 || id >= vocabulary)
+      throw Error(Code::invalid_argument, fmt::format("the stop token {} is outside the vocabulary of {} tokens", id, vocabulary));
+  std::size_t bytes = 0;
+  for (const std::string& stop : request.stop) {
+    if (stop.empty()) throw Error(Code::invalid_argument, "a stop text is empty");
+    if ((static_cast<unsigned char>(stop[0]) & 0xC0) == 0x80) throw Error(Code::invalid_argument, "a stop text is not UTF-8");
+    bytes += stop.size();
+  }
+  if (request.stop.size() > kMaxStops || bytes > kMaxStopBytes)
+    throw Error(Code::invalid_argument, fmt::format("{} stop texts of {} bytes together; at most {} of {} bytes are possible",
+                                                    request.stop.size(), bytes, kMaxStops, kMaxStopBytes));
+  // Control tokens have no text in an answer, so a stop text that is one is looked for as a token.
+  for (const std::string& stop : request.stop)
+    if (const auto id = tokenizer.find_special(stop)) request.stop_ids.push_back(*id);
+  return request;
+}
+
+}  // namespace
+
+Sequence::Sequence(Request request, std::int64_t limit, std::int64_t vocabulary, const tokenizers::Tokenizer& tokenizer,
+                   kvcache::BlockTable table)
+    : blocks(std::move(table)),
+      request_(checked(std::move(request), vocabulary, tokenizer)),
+      tokenizer_(tokenizer),
+      sampler_(request_.sampling, vocabulary),
+      channel_(std::make_shared<Channel>()),
+      prompt_tokens_(static_cast<std::int64_t>(request_.prompt.size())),
+      limit_(request_.max_tokens < 0 ? limit : std::min(limit, prompt_tokens_ + std::min(request_.max_tokens, limit))),
+      text_(tokenizer, request_.stop) {
+  tokens_.reserve(static_cast<std::size_t>(limit_));  // nothing is allocated while it runs
+  tokens_.assign(request_.prompt.begin(), request_.prompt.end());
+  request_.prompt = {};
+}
+
+void Sequence::start() {
+  if (!started_) admitted_ = Clock::now();
+  started_ = true;
+}
+
+bool Sequence::ends(std::int32_t id) const {
+  return (!request_.ignore_end && tokenizer_.is_end(id)) ||
+         std::find(request_.stop_ids.begin(), request_.stop_ids.end(), id) != request_.stop_ids.end();
+}
+
+bool Sequence::advance(std::span<const float> logits, sampling::Workspace& workspace) {
+  const std::int32_t id = sampler_.sample(logits, tokens_, workspace);
+  if (request_.logprobs >= 0) {
+    const sampling::LogProbabilities model(logits, workspace);
+    unsent_.logprobs.push_back({id, model.of(id)});
+    unsent_.top.emplace_back();
+    model.top(static_cast<std::size_t>(request_.logprobs),
+              [&](const auto& entry) { unsent_.top.back().push_back({entry.id, entry.logprob}); });
+  }
+  unsent_.ids.push_back(id);
+  tokens_.push_back(id);
+  if (!spoke_) first_token_ = Clock::now();
+  spoke_ = true;
+  if (ends(id)) {
+    const std::string_view text = tokenizer_.token_text(id);
+    if (std::find(request_.stop.begin(), request_.stop.end(), text) != request_.stop.end()) unsent_.stop_text = text;
+    finish(FinishReason::stop);
+    return true;
+  }
+  if (text_.push(id)) {
+    finish(FinishReason::stop);
+    return true;
+  }
+  if (full()) {
+    finish(FinishReason::length);
+    return true;
+  }
+  if (text_.has_text() || !text_.holds()) send(FinishReason::none);
+  return false;
+}
+
+void Sequence::finish(FinishReason reason) {
+  if (text_.finish()) reason = FinishReason::stop;
+  if (!text_.stop_text().empty()) unsent_.stop_text = text_.stop_text();
+  send(reason);
+}
+
+void Sequence::fail(Code code, std::string why) {
+  text_.finish();
+  unsent_.error_code = code;
+  unsent_.error = std::move(why);
+  send(FinishReason::error);
+}
+
+void Sequence::send(FinishReason reason) {
+  Event event = std::exchange(unsent_, {});
+  event.text = text_.take();
+  event.finish = reason;
+  if (reason != FinishReason::none) {
+    const auto seconds = [](Clock::duration d) { return std::chrono::duration<double>(d).count(); };
+    event.prompt_tokens = prompt_tokens_;
+    event.generated_tokens = generated();
+    if (started_) event.prompt_seconds = seconds((spoke_ ? first_token_ : Clock::now()) - admitted_);
+    if (spoke_) event.generate_seconds = seconds(Clock::now() - first_token_);
+  }
+  channel_->put(std::move(event));
+}
+
+}  // namespace quern::engine::detail

@@ -1,0 +1,71 @@
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/error.h"
+#include "engine/detail/answer_text.h"
+#include "engine/detail/channel.h"
+#include "engine/request.h"
+#include "kvcache/block_table.h"
+#include "sampling/sampler.h"
+#include "tokenizers/tokenizer.h"
+
+namespace quern::engine::detail {
+
+/// One request from its submission to its last event: its tokens, how many of them the cache knows, and its answer on the way out.
+class Sequence {
+ public:
+  /// `limit`: tokens the whole may have, prompt included. Errors: those of Engine::submit but for the prompt's.
+  Sequence(Request request, std::int64_t limit, std::int64_t vocabulary, const tokenizers::Tokenizer& tokenizer,
+           kvcache::BlockTable blocks);
+
+  const std::shared_ptr<Channel>& channel() const { return channel_; }
+
+  // What the batcher needs.
+  std::span<const std::int32_t> tokens() const { return tokens_; }
+  std::int64_t size() const { return static_cast<std::int64_t>(tokens_.size()); }
+  std::int64_t prompt_tokens() const { return prompt_tokens_; }
+  std::int64_t generated() const { return size() - prompt_tokens_; }
+  /// Tokens whose keys and values are still to be computed before the next token can be drawn.
+  std::int64_t pending() const { return size() - computed; }
+  bool full() const { return size() >= limit_; }
+
+  std::uint64_t arrival = 0;   // order of submission
+  std::int32_t row = -1;       // of the block table, while it runs
+  std::int64_t computed = 0;   // leading tokens whose keys and values are in the cache
+  std::int64_t scheduled = 0;  // tokens of the step being made
+  kvcache::BlockTable blocks;
+
+  /// Marks the admission, once.
+  void start();
+  /// Draws the next token from a row of logits, and sends what became sayable. True when that ended the answer: the last event is sent.
+  bool advance(std::span<const float> logits, sampling::Workspace& workspace);
+  /// Sends the last event, with all text that was held back.
+  void finish(FinishReason reason);
+  void fail(Code code, std::string why);
+
+ private:
+  using Clock = std::chrono::steady_clock;
+
+  bool ends(std::int32_t id) const;
+  void send(FinishReason reason);
+
+  Request request_;
+  const tokenizers::Tokenizer& tokenizer_;
+  sampling::Sampler sampler_;
+  std::shared_ptr<Channel> channel_;
+  std::vector<std::int32_t> tokens_;  // prompt, then answer
+  std::int64_t prompt_tokens_, limit_;
+  AnswerText text_;
+  Event unsent_;
+  bool started_ = false, spoke_ = false;
+  Clock::time_point admitted_, first_token_;
+};
+
+}  // namespace quern::engine::detail

@@ -1,0 +1,158 @@
+#include "engine/engine.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <condition_variable>
+#include <limits>
+#include <mutex>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "base/error.h"
+#include "engine/detail/batcher.h"
+
+namespace quern::engine {
+namespace {
+
+class ChannelStream final : public Stream {
+ public:
+  explicit ChannelStream(std::shared_ptr<detail::Channel> channel) : channel_(std::move(channel)) {}
+  ~ChannelStream() override { channel_->cancel(); }
+  std::optional<Event> next() override { return channel_->take(); }
+  void cancel() override { channel_->cancel(); }
+
+ private:
+  std::shared_ptr<detail::Channel> channel_;
+};
+
+void require_positive(std::string_view name, std::int64_t value) {
+  if (value <= 0) throw Error(Code::invalid_argument, fmt::format("{} is {}; it must be above 0", name, value));
+}
+
+std::int64_t blocks_for(std::int64_t tokens, std::int64_t block) { return (tokens + block - 1) / block; }
+
+/// How many sequences of how many tokens, in how many blocks.
+detail::Batcher::Limits limits_of(const runtime::LanguageModel& model, const tokenizers::Tokenizer& tokenizer,
+                                  const EngineOptions& options) {
+  const std::int64_t context = options.context_length != 0 ? options.context_length : model.context_length();
+  const std::int64_t cache = options.cache_tokens != 0 ? options.cache_tokens : context;
+  require_positive("context_length", context);
+  require_positive("cache_tokens", cache);
+  require_positive("max_sequences", options.max_sequences);
+  require_positive("step_tokens", options.step_tokens);
+  constexpr std::int64_t kMost = 1 << 30;  // positions, slots and rows are i32
+  if (std::max({context, cache, options.max_sequences, options.step_tokens}) > kMost)
+    throw Error(Code::invalid_argument, fmt::format("the engine's limits must be at most {}", kMost));
+  const std::int64_t block = model.kv_block_tokens(), blocks = blocks_for(cache, block);
+  return {.max_sequences = options.max_sequences,
+          .step_tokens = options.step_tokens,
+          .vocabulary = model.vocabulary(),
+          .tokens_known = std::min(model.vocabulary(), static_cast<std::int64_t>(tokenizer.size())),
+          .blocks = blocks,
+          .block_tokens = block,
+          .max_blocks_per_sequence = std::min(blocks, blocks_for(context, block))};
+}
+
+}  // namespace
+
+/// The thread, and what other threads may ask of it.
+class Engine::Scheduler {
+ public:
+  Scheduler(std::shared_ptr<const runtime::LanguageModel> model, std::shared_ptr<const tokenizers::Tokenizer> tokenizer, ThreadPool& pool,
+            const EngineOptions& options)
+      : tokenizer_(std::move(tokenizer)),
+        limits_(limits_of(*model, *tokenizer_, options)),
+        context_length_(std::min(options.context_length != 0 ? options.context_length : model->context_length(),
+                                 limits_.blocks * limits_.block_tokens)),
+        runner_(std::move(model), pool, limits_.blocks, limits_.max_sequences, limits_.max_blocks_per_sequence),
+        batcher_(limits_, [this, workers = options.max_workers](const runtime::Batch& batch) { return runner_.run(batch, workers); }),
+        statistics_(batcher_.statistics()),
+        thread_([this] { run(); }) {}
+
+  ~Scheduler() {
+    {
+      const std::lock_guard lock(mutex_);
+      stop_ = true;
+    }
+    wake_.notify_one();
+    thread_.join();
+  }
+
+  std::unique_ptr<Stream> submit(Request request) {
+    const auto prompt = static_cast<std::int64_t>(request.prompt.size());
+    if (prompt == 0) throw Error(Code::invalid_argument, "the prompt is empty");
+    for (const std::int32_t id : request.prompt)
+      if (id < 0 || id >= limits_.vocabulary)
+        throw Error(Code::invalid_argument,
+                    fmt::format("the prompt has the token {}; the model knows 0 to {}", id, limits_.vocabulary - 1));
+    if (prompt >= context_length_)
+      throw Error(Code::invalid_argument, fmt::format("the prompt has {} tokens, which leaves no room for an answer in the context of {}",
+                                                      prompt, context_length_));
+    auto sequence =
+        std::make_unique<detail::Sequence>(std::move(request), context_length_, limits_.tokens_known, *tokenizer_, batcher_.empty_table());
+    auto stream = std::make_unique<ChannelStream>(sequence->channel());
+    {
+      const std::lock_guard lock(mutex_);
+      sequence->arrival = arrivals_++;
+      submitted_.push_back(std::move(sequence));
+    }
+    wake_.notify_one();
+    return stream;
+  }
+
+  Statistics statistics() const {
+    const std::lock_guard lock(mutex_);
+    Statistics now = statistics_;
+    now.waiting += static_cast<std::int64_t>(submitted_.size());
+    return now;
+  }
+
+  std::int64_t context_length() const { return context_length_; }
+
+ private:
+  void run() {
+    for (;;) {
+      {
+        std::unique_lock lock(mutex_);
+        statistics_ = batcher_.statistics();
+        if (!batcher_.busy()) wake_.wait(lock, [&] { return stop_ || !submitted_.empty(); });
+        if (stop_) break;
+        std::swap(submitted_, arriving_);
+      }
+      for (auto& sequence : arriving_) batcher_.add(std::move(sequence));
+      arriving_.clear();
+      batcher_.step();
+    }
+    for (auto& sequence : submitted_) batcher_.add(std::move(sequence));  // nobody submits while the engine is destroyed
+    submitted_.clear();
+    batcher_.cancel_all();
+  }
+
+  const std::shared_ptr<const tokenizers::Tokenizer> tokenizer_;
+  const detail::Batcher::Limits limits_;
+  const std::int64_t context_length_;
+  runtime::LanguageRunner runner_;
+  detail::Batcher batcher_;  // the thread's alone
+
+  mutable std::mutex mutex_;
+  std::condition_variable wake_;
+  bool stop_ = false;
+  std::uint64_t arrivals_ = 0;
+  std::vector<std::unique_ptr<detail::Sequence>> submitted_, arriving_;
+  Statistics statistics_;
+  std::thread thread_;
+};
+
+Engine::Engine(std::shared_ptr<const runtime::LanguageModel> model, std::shared_ptr<const tokenizers::Tokenizer> tokenizer,
+               ThreadPool& pool, const EngineOptions& options)
+    : scheduler_(std::make_unique<Scheduler>(std::move(model), std::move(tokenizer), pool, options)) {}
+
+Engine::~Engine() = default;
+
+std::unique_ptr<Stream> Engine::submit(Request request) { return scheduler_->submit(std::move(request)); }
+Engine::Statistics Engine::statistics() const { return scheduler_->statistics(); }
+std::int64_t Engine::context_length() const { return scheduler_->context_length(); }
+
+}  // namespace quern::engine

@@ -1,0 +1,87 @@
+#include "engine/text_model.h"
+
+#include <utility>
+
+#include "base/error.h"
+
+namespace quern::engine {
+namespace {
+
+tokenizers::Spec spec_of(const gguf::File& file) {
+  const auto key = [](std::string_view name) { return "tokenizer.ggml." + std::string(name); };
+  const auto id = [&](std::string_view name) { return file.get<std::int64_t>(key(name), -1); };
+  const auto flag = [&](std::string_view name) { return file.find(key(name)) ? std::optional(file.get<bool>(key(name))) : std::nullopt; };
+
+  tokenizers::Spec spec;
+  if (file.find(key("model")) == nullptr)
+    throw Error(Code::unsupported, "the file has no tokenizer ('tokenizer.ggml.model' is missing)").at(file.path());
+  spec.model = file.get<std::string>(key("model"));
+  spec.pre_tokenizer = file.get<std::string>(key("pre"), "");
+  spec.tokens = file.array<std::string_view>(key("tokens"));
+  if (file.find(key("token_type"))) spec.types = file.array<std::int32_t>(key("token_type"));
+  if (file.find(key("merges"))) spec.merges = file.array<std::string_view>(key("merges"));
+  spec.special = {.bos = id("bos_token_id"),
+                  .eos = id("eos_token_id"),
+                  .eot = id("eot_token_id"),
+                  .eom = id("eom_token_id"),
+                  .unk = id("unknown_token_id"),
+                  .sep = id("seperator_token_id"),  // as the format spells it
+                  .pad = id("padding_token_id"),
+                  .mask = id("mask_token_id")};
+  spec.add_bos = flag("add_bos_token");
+  spec.add_eos = flag("add_eos_token");
+  return spec;
+}
+
+/// The begin token is for the front of every prompt; an end token, which some files ask for too, would end a prompt that is to be
+/// continued.
+void add_begin(const tokenizers::Tokenizer& tokenizer, std::vector<std::int32_t>& ids) {
+  if (!tokenizer.adds_bos()) return;
+  const auto begin = static_cast<std::int32_t>(tokenizer.special().bos);
+  if (ids.empty() || ids.front() != begin) ids.insert(ids.begin(), begin);
+}
+
+}  // namespace
+
+TextModel TextModel::from_gguf(const gguf::File& file) {
+  TextModel model;
+  try {
+    model.tokenizer = tokenizers::make_tokenizer(spec_of(file));
+  } catch (Error& error) {
+    throw error.at(file.path());
+  }
+  const auto source = file.get<std::string>("tokenizer.chat_template", "");
+  if (!source.empty()) model.chat_template = std::make_shared<const templates::Template>(source);
+  return model;
+}
+
+std::vector<std::int32_t> TextModel::encode_chat(const templates::ChatInput& conversation) const {
+  if (!chat_template) throw Error(Code::unsupported, "the model has no chat template").hint("give it a plain text, or a chat template");
+  templates::ChatInput input = conversation;
+  const tokenizers::SpecialIds& special = tokenizer->special();
+  const std::pair<const char*, std::int64_t> names[] = {{"bos_token", special.bos}, {"eos_token", special.eos},
+                                                        {"unk_token", special.unk}, {"sep_token", special.sep},
+                                                        {"pad_token", special.pad}, {"mask_token", special.mask}};
+  // Those of the caller come last and win.
+  std::vector<std::pair<std::string, std::string>> texts;
+  for (const auto& [name, id] : names)
+    if (id >= 0) texts.emplace_back(name, tokenizer->token_text(static_cast<std::int32_t>(id)));
+  texts.insert(texts.end(), input.special_tokens.begin(), input.special_tokens.end());
+  input.special_tokens = std::move(texts);
+
+  const std::vector<templates::Piece> rendered = templates::render_chat(*chat_template, input);
+  std::vector<tokenizers::Piece> pieces;
+  pieces.reserve(rendered.size());
+  for (const templates::Piece& piece : rendered) pieces.push_back({piece.text, !piece.untrusted});
+  std::vector<std::int32_t> ids = tokenizer->encode(pieces);
+  add_begin(*tokenizer, ids);
+  return ids;
+}
+
+std::vector<std::int32_t> TextModel::encode_text(std::string_view text) const {
+  std::vector<std::int32_t> ids = tokenizer->encode(text);
+  add_begin(*tokenizer, ids);
+  return ids;
+}
+
+}  // namespace quern::engine

@@ -1,0 +1,58 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "kvcache/block_pool.h"
+
+namespace quern::kvcache {
+
+/// Keys and values that must be copied before a step writes: the first `tokens` of block `from` to block `to`, in every layer.
+struct BlockCopy {
+  std::int32_t from, to;
+  std::int32_t tokens;
+};
+
+/// The blocks of one sequence, in the order of its tokens. Sequences may share blocks (fork); a block that is shared is never written: the
+/// sequence that wants to gets one of its own. Gives its blocks back when destroyed. Allocates nothing after construction.
+class BlockTable {
+ public:
+  BlockTable(BlockPool& pool, std::int64_t block_tokens, std::int64_t max_blocks);
+  ~BlockTable() { clear(); }
+  BlockTable(const BlockTable&) = delete;
+  BlockTable& operator=(const BlockTable&) = delete;
+  BlockTable(BlockTable&& other) noexcept;
+  BlockTable& operator=(BlockTable&&) = delete;
+
+  /// Tokens that have a place.
+  std::int64_t tokens() const { return tokens_; }
+  std::span<const std::int32_t> blocks() const { return blocks_; }
+
+  /// How many free blocks it takes to add `count` tokens.
+  std::int64_t blocks_needed(std::int64_t count) const;
+  /// Makes places for `count` more tokens, or changes nothing and returns false: too few blocks are free, or the sequence would have more
+  /// than max_blocks. `copy` is set when the last block was shared and the new tokens go into a copy of it, which the caller must make
+  /// first.
+  bool append(std::int64_t count, std::optional<BlockCopy>& copy);
+  /// Where the keys and values of the token at `position` lie: block * block_tokens + offset.
+  std::int32_t slot(std::int64_t position) const {
+    return static_cast<std::int32_t>(blocks_[static_cast<std::size_t>(position / block_tokens_)] * block_tokens_ +
+                                     position % block_tokens_);
+  }
+  /// Forgets all tokens from `count` on.
+  void truncate(std::int64_t count);
+  void clear() { truncate(0); }
+  /// A sequence of the same tokens, which shares all blocks.
+  BlockTable fork() const;
+
+ private:
+  bool shares_last() const;
+
+  BlockPool* pool_;
+  std::int64_t block_tokens_, max_blocks_, tokens_ = 0;
+  std::vector<std::int32_t> blocks_;
+};
+
+}  // namespace quern::kvcache
