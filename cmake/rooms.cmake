@@ -4,6 +4,7 @@ find_package(PkgConfig REQUIRED)
 pkg_check_modules(hwy REQUIRED IMPORTED_TARGET libhwy)
 pkg_check_modules(pcre2 REQUIRED IMPORTED_TARGET libpcre2-8)
 pkg_check_modules(utf8proc REQUIRED IMPORTED_TARGET libutf8proc)
+pkg_check_modules(libedit REQUIRED IMPORTED_TARGET libedit)
 find_package(fmt REQUIRED)
 
 set(isa_flags_avx2 -mavx2 -mfma -mf16c -mbmi2)
@@ -16,6 +17,7 @@ set(isa_flags_amx ${isa_flags_avx512vnni} -mavx512bf16 -mamx-tile -mamx-int8 -ma
 set(uses_backends/cpu PkgConfig::hwy)
 set(uses_tokenizers PkgConfig::pcre2 PkgConfig::utf8proc)
 set(uses_templates PkgConfig::utf8proc)
+set(uses_cli PkgConfig::libedit)
 
 function(quern_target_name room out)
   string(REPLACE "/" "_" name "quern_${room}")

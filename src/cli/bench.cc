@@ -1,10 +1,11 @@
 // quern bench: how fast a language model runs, as other engines measure it: tokens a second without tokenizer and sampling.
 #include <sys/resource.h>
 
+#include <fmt/format.h>
+
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <chrono>
-#include <cstdio>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <string>
@@ -14,6 +15,8 @@
 #include "base/error.h"
 #include "base/thread_pool.h"
 #include "cli/command.h"
+#include "cli/options.h"
+#include "cli/output.h"
 #include "runtime/language_model.h"
 
 namespace quern::cli {
@@ -22,10 +25,10 @@ namespace {
 using Clock = std::chrono::steady_clock;
 
 struct Options {
-  std::string model, precision = "fast";
+  std::string model;
+  runtime::Precision precision = runtime::Precision::fast;
   std::int64_t prompt = 512, generate = 128, batch = 1;
-  unsigned threads = 0;
-  bool json = false;
+  bool json = false, verbose = false;
 };
 
 struct Figures {
@@ -50,7 +53,8 @@ class Steps {
 
   void add(std::int64_t sequence, std::int64_t position, bool wants_logits) {
     if (wants_logits) rows_.push_back(static_cast<std::int32_t>(ids_.size()));
-    ids_.push_back(static_cast<std::int32_t>((sequence * 7919 + position * 104729 + 17) % vocabulary_));  // any tokens will do; not all the same
+    ids_.push_back(
+        static_cast<std::int32_t>((sequence * 7919 + position * 104729 + 17) % vocabulary_));  // any tokens will do; not all the same
     positions_.push_back(static_cast<std::int32_t>(position));
     sequence_.push_back(static_cast<std::int32_t>(sequence));
     slots_.push_back(static_cast<std::int32_t>(sequence * blocks_each_ * block_tokens_ + position));
@@ -71,10 +75,9 @@ class Steps {
 
 Figures measure(const Options& options) {
   Figures figures;
-  set_default_workers(options.threads);
   const auto start = Clock::now();
   runtime::LanguageOptions load;
-  load.precision = options.precision == "exact" ? runtime::Precision::exact : runtime::Precision::fast;
+  load.precision = options.precision;
   auto model = runtime::LanguageModel::load(options.model, load);
   figures.load_s = seconds_since(start);
 
@@ -94,7 +97,7 @@ Figures measure(const Options& options) {
     }
     return seconds_since(begin);
   };
-  prefill(1);                                         // warm-up: bindings, pages of the cache, clocks
+  prefill(1);  // warm-up: bindings, pages of the cache, clocks
   decode(std::min<std::int64_t>(options.generate, 4));
   figures.time_to_first_token_s = prefill(1);
   if (options.prompt > 0) figures.prompt_tokens_per_s = double(options.batch * options.prompt) / prefill(options.batch);
@@ -111,7 +114,7 @@ void bench(const Options& options) {
     const nlohmann::ordered_json out = {{"model", options.model},
                                         {"threads", process_pool().workers()},
                                         {"isa", name(best_isa())},
-                                        {"precision", options.precision},
+                                        {"precision", name(options.precision)},
                                         {"prompt", options.prompt},
                                         {"generate", options.generate},
                                         {"batch", options.batch},
@@ -120,27 +123,42 @@ void bench(const Options& options) {
                                         {"time_to_first_token_s", f.time_to_first_token_s},
                                         {"load_s", f.load_s},
                                         {"peak_rss_bytes", f.peak_rss_bytes}};
-    std::printf("%s\n", out.dump(2).c_str());
+    print(out.dump(2, ' ', false, nlohmann::ordered_json::error_handler_t::replace) + "\n");
     return;
   }
-  std::printf("%u workers, %s, precision %s\n", process_pool().workers(), std::string(name(best_isa())).c_str(), options.precision.c_str());
-  std::printf("prompt    %5lld x %-4lld %10.1f tokens/s\n", static_cast<long long>(options.batch), static_cast<long long>(options.prompt), f.prompt_tokens_per_s);
-  std::printf("generate  %5lld x %-4lld %10.1f tokens/s\n", static_cast<long long>(options.batch), static_cast<long long>(options.generate), f.generate_tokens_per_s);
-  std::printf("first token after  %8.3f s   load %.3f s   memory at most %.1f MB\n", f.time_to_first_token_s, f.load_s, double(f.peak_rss_bytes) / 1e6);
+  const auto rate = [&](const char* what, std::int64_t tokens, double per_second) {
+    if (tokens > 0) print(fmt::format("{:<9} {:>4} x {:<5} tokens {:>10.1f} tokens/s\n", what, options.batch, tokens, per_second));
+  };
+  rate("prompt", options.prompt, f.prompt_tokens_per_s);
+  rate("generate", options.generate, f.generate_tokens_per_s);
+  print(fmt::format("first token after {:.3f} s, load {:.3f} s, memory at most {}\n", f.time_to_first_token_s, f.load_s,
+                    bytes_text(static_cast<std::uint64_t>(f.peak_rss_bytes))));
+  if (options.verbose)
+    print(fmt::format("{} workers, {}, precision {}\n", process_pool().workers(), name(best_isa()), name(options.precision)));
 }
 
 }  // namespace
 
 void add_bench(CLI::App& app) {
   auto options = std::make_shared<Options>();
-  CLI::App* command = app.add_subcommand("bench", "Measure the speed of a language model");
-  command->add_option("model", options->model, "GGUF file")->required()->type_name("MODEL");
-  command->add_option("--prompt", options->prompt, "Tokens of each prompt")->check(CLI::Range(1, 1 << 20))->capture_default_str();
-  command->add_option("--generate", options->generate, "Tokens generated after each prompt")->check(CLI::Range(0, 1 << 20))->capture_default_str();
-  command->add_option("--batch", options->batch, "Sequences at once")->check(CLI::Range(1, 4096))->capture_default_str();
-  command->add_option("--threads", options->threads, "Workers, 0: one a physical core")->check(CLI::Range(0, 4096))->capture_default_str();
-  command->add_option("--precision", options->precision, "fast or exact")->check(CLI::IsMember({"fast", "exact"}))->capture_default_str();
-  command->add_flag("--json", options->json, "Print the figures as one JSON object");
+  CLI::App* command = app.add_subcommand("bench", "Measure how fast a language model runs, without tokenizer and sampling");
+  add_model(*command, options->model);
+  command->add_option("--prompt", options->prompt, "Tokens of each prompt")
+      ->check(CLI::Range(1, 1 << 20))
+      ->capture_default_str()
+      ->type_name("N");
+  command->add_option("--generate", options->generate, "Tokens generated after each prompt")
+      ->check(CLI::Range(0, 1 << 20))
+      ->capture_default_str()
+      ->type_name("N");
+  command->add_option("--batch", options->batch, "Sequences at once")->check(CLI::Range(1, 4096))->capture_default_str()->type_name("N");
+  add_threads(*command);
+  add_precision(*command, options->precision);
+  add_json(*command, options->json);
+  add_verbose(*command, options->verbose, "Also workers, instruction set and precision");
+  add_examples(*command,
+               "  quern bench model.gguf\n"
+               "  quern bench model.gguf --prompt 1024 --generate 64 --batch 8 --json");
   command->callback([options] { bench(*options); });
 }
 

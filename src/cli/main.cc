@@ -1,32 +1,60 @@
 #include <CLI/CLI.hpp>
+#include <algorithm>
+#include <cerrno>
 #include <cstdio>
+#include <cstring>
 #include <exception>
 #include <new>
+#include <string>
 
 #include "base/error.h"
 #include "cli/command.h"
+#include "cli/output.h"
+
+namespace {
+
+constexpr int kFailure = 1, kUsage = 2;
+
+/// One line, whatever is in it: scripts and logs read it.
+int fail(std::string message, int status) {
+  while (!message.empty() && message.back() == '\n') message.pop_back();
+  std::replace(message.begin(), message.end(), '\n', ' ');
+  std::fprintf(stderr, "quern: error: %s\n", quern::cli::printable(message).c_str());
+  return status;
+}
+
+/// The command that was given, for "quern run --help says more".
+std::string called(const CLI::App& app) {
+  const auto parsed = app.get_subcommands();
+  return parsed.empty() ? app.get_name() : app.get_name() + " " + called(*parsed.front());
+}
+
+}  // namespace
 
 int main(int argc, char** argv) {
-  constexpr int kFailure = 1, kUsage = 2;
   CLI::App app("Quern runs AI models: language models from GGUF files, graphs from ONNX files.", "quern");
   app.set_version_flag("--version", QUERN_VERSION);
   app.require_subcommand(1);
-  app.failure_message(CLI::FailureMessage::simple);
+  app.footer("quern COMMAND --help says more. Exit status: 0, 1 when something failed, 2 for a wrong use of the command line.");
 #define QUERN_COMMAND(name) quern::cli::add_##name(app);
 #include "cli/commands.inc"
 #undef QUERN_COMMAND
   try {
     app.parse(argc, argv);
+    quern::cli::flush();
     return 0;
   } catch (const CLI::Success& e) {
     return app.exit(e);  // --help, --version
   } catch (const CLI::ParseError& e) {
-    app.exit(e);
-    return kUsage;
+    return fail(std::string(e.what()) + " (" + called(app) + " --help says more)", kUsage);
+  } catch (const quern::cli::UsageError& e) {
+    return fail(std::string(e.what()) + " (" + called(app) + " --help says more)", kUsage);
+  } catch (const quern::cli::OutputError& e) {
+    if (e.number == EPIPE) return kFailure;  // whoever read it has gone: nobody to tell
+    return fail(std::string("cannot write the output: ") + std::strerror(e.number), kFailure);
   } catch (const std::bad_alloc&) {
-    std::fputs("quern: error: out of memory\n", stderr);
+    return fail("out of memory", kFailure);
   } catch (const std::exception& e) {
-    std::fprintf(stderr, "quern: error: %s\n", e.what());
+    return fail(e.what(), kFailure);
   }
-  return kFailure;
 }

@@ -1,0 +1,29 @@
+#pragma once
+
+#include <string>
+
+#include "runtime/language_model.h"
+
+namespace CLI {
+class App;
+}
+
+/// Options that several commands have, each spelled and explained once.
+namespace quern::cli {
+
+/// The positional MODEL.
+void add_model(CLI::App& command, std::string& path, const std::string& what = "GGUF file");
+/// --threads N, for the pool that all commands share.
+void add_threads(CLI::App& command);
+/// --precision fast|exact
+void add_precision(CLI::App& command, runtime::Precision& precision);
+/// --json
+void add_json(CLI::App& command, bool& json);
+/// -v, --verbose
+void add_verbose(CLI::App& command, bool& verbose, const std::string& what);
+/// What --help ends with: lines of examples.
+void add_examples(CLI::App& command, const std::string& lines);
+
+std::string_view name(runtime::Precision precision);
+
+}  // namespace quern::cli

@@ -1,0 +1,132 @@
+// quern tokenize: text to token ids and back, as the model sees them.
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
+#include <iostream>
+#include <iterator>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/error.h"
+#include "cli/command.h"
+#include "cli/options.h"
+#include "cli/output.h"
+#include "engine/text_model.h"
+#include "formats/gguf/file.h"
+
+namespace quern::cli {
+namespace {
+
+using Json = nlohmann::ordered_json;
+using tokenizers::Id;
+using tokenizers::Tokenizer;
+
+struct Options {
+  std::string model;
+  std::optional<std::string> text;
+  std::vector<Id> ids;
+  bool json = false, lines_json = false, no_special = false, add_special = false, verbose = false;
+};
+
+std::string dump(const Json& json, int indent = -1) { return json.dump(indent, ' ', false, Json::error_handler_t::replace) + "\n"; }
+
+/// Whether a token's bytes are whole characters.
+bool is_text(std::string_view bytes) {
+  try {
+    static_cast<void>(Json(bytes).dump());
+    return true;
+  } catch (const Json::type_error&) {
+    return false;
+  }
+}
+
+Json to_json(const Tokenizer& tokenizer, const std::vector<Id>& ids) {
+  Json tokens = Json::array();
+  for (const Id id : ids) {
+    const std::string_view bytes = tokenizer.token_bytes(id);
+    Json token = {{"id", id}, {"piece", bytes}, {"special", tokenizer.is_special(id)}};
+    if (!is_text(bytes)) token["bytes"] = std::vector<std::uint8_t>(bytes.begin(), bytes.end());  // part of a character
+    tokens.push_back(std::move(token));
+  }
+  return {{"ids", ids}, {"tokens", std::move(tokens)}, {"count", ids.size()}};
+}
+
+/// A token between quotes, on one line, bytes that are no character as "\xe2".
+std::string quoted(std::string_view bytes) {
+  std::string out;
+  if (is_text(bytes)) {
+    for (const char c : bytes) out += c == '\n' ? "\\n" : c == '\t' ? "\\t" : std::string(1, c);
+    return "\"" + printable(out) + "\"";
+  }
+  for (const char c : bytes) {
+    const auto byte = static_cast<unsigned char>(c);
+    out += byte >= 0x20 && byte < 0x7f ? std::string(1, c) : fmt::format("\\x{:02x}", byte);
+  }
+  return "\"" + out + "\"";
+}
+
+void print_tokens(const Tokenizer& tokenizer, const std::vector<Id>& ids, bool verbose) {
+  const bool colours = stdout_is_terminal();
+  for (const Id id : ids) {
+    const bool special = tokenizer.is_special(id);
+    const char *begin = special && colours ? "\x1b[35m" : "", *end = special && colours ? "\x1b[0m" : "";
+    print(fmt::format("{:>7}  {}{}{}\n", id, begin, quoted(tokenizer.token_bytes(id)), end));
+  }
+  if (verbose) fmt::print(stderr, "{} tokens; the vocabulary has {}\n", ids.size(), tokenizer.size());
+}
+
+/// One JSON string a line in, one object a line out: what suites of tests drive.
+void tokenize_lines(const Tokenizer& tokenizer, tokenizers::EncodeOptions encode) {
+  std::size_t number = 0;
+  for (std::string line; std::getline(std::cin, line);) {
+    ++number;
+    const Json text = Json::parse(line, nullptr, false);
+    if (!text.is_string()) throw Error(Code::invalid_argument, fmt::format("line {} of the input is not a JSON string", number));
+    print(dump({{"ids", tokenizer.encode(text.get_ref<const std::string&>(), encode)}}));
+  }
+}
+
+void tokenize(const Options& options) {
+  const gguf::File file = gguf::File::open(options.model);
+  const std::shared_ptr<const Tokenizer> tokenizer = engine::TextModel::from_gguf(file).tokenizer;
+  if (options.verbose)
+    for (const std::string& note : tokenizer->notes()) fmt::print(stderr, "quern: note: {}\n", note);
+  if (!options.ids.empty()) {
+    const std::string text = tokenizer->decode(options.ids);
+    print(options.json ? dump({{"ids", options.ids}, {"text", text}}, 2) : text + "\n");
+    return;
+  }
+  const tokenizers::EncodeOptions encode{.parse_special = !options.no_special, .add_special = options.add_special};
+  if (options.lines_json) return tokenize_lines(*tokenizer, encode);
+  const std::string text = options.text ? *options.text : std::string(std::istreambuf_iterator<char>(std::cin), {});
+  const std::vector<Id> ids = tokenizer->encode(text, encode);
+  options.json ? print(dump(to_json(*tokenizer, ids), 2)) : print_tokens(*tokenizer, ids, options.verbose);
+}
+
+}  // namespace
+
+void add_tokenize(CLI::App& app) {
+  CLI::App* command =
+      app.add_subcommand("tokenize", "Show the token ids of a text (on standard input, exactly as it comes), or the text of ids");
+  auto options = std::make_shared<Options>();
+  add_model(*command, options->model);
+  auto* text = command->add_option("-p,--text", options->text, "The text, instead of standard input")->type_name("TEXT");
+  auto* ids = command->add_option("--ids", options->ids, "Ids to turn into text")->delimiter(',')->type_name("1,2,3")->excludes(text);
+  command->add_flag("--no-special", options->no_special, "Texts of special tokens are plain text");
+  command->add_flag("--add-special", options->add_special, "Add begin and end tokens as the model wants them");
+  add_json(*command, options->json);
+  command->add_flag("--lines-json", options->lines_json, "Each line of standard input is a JSON string; print {\"ids\": […]} for each")
+      ->excludes(text)
+      ->excludes(ids);
+  add_verbose(*command, options->verbose, "Also how many, and what is odd about the vocabulary");
+  add_examples(*command,
+               "  echo -n 'Hello world' | quern tokenize model.gguf\n"
+               "  quern tokenize model.gguf -p '<|im_start|>user' --json\n"
+               "  quern tokenize model.gguf --ids 19556,905");
+  command->callback([options] { tokenize(*options); });
+}
+
+}  // namespace quern::cli

@@ -1,0 +1,84 @@
+#include "runtime/memory_need.h"
+
+#include <set>
+
+#include "backends/cpu/kernels/linear/linear.h"
+#include "models/family.h"
+#include "passes/passes.h"
+#include "plan/program.h"
+
+namespace quern::runtime {
+namespace {
+
+/// A kernel that is never run.
+class Planned final : public plan::Kernel {
+ public:
+  plan::Split split(const ir::Call&) const override { return {}; }
+  void run(const ir::Call&, std::int64_t, std::int64_t, std::byte*) const noexcept override {}
+  const char* name() const override { return "planned"; }
+};
+
+/// Takes every node as the CPU backend would, and adds up what it would keep.
+class PlanningBackend final : public plan::Backend {
+ public:
+  std::string_view name() const override { return "planning"; }
+
+  std::unique_ptr<plan::Kernel> lower(const ir::Node& node) override {
+    for (const ir::Value* input : node.inputs) {
+      if (input == nullptr || input->constant == nullptr) continue;
+      if (const std::int64_t packed = packed_bytes(node, *input); packed > 0)
+        packed_ += packed;
+      else if (mapped_constants_.insert(input->constant->data).second)
+        mapped_ += static_cast<std::int64_t>(input->constant->bytes);
+    }
+    return std::make_unique<Planned>();
+  }
+
+  std::int64_t packed() const { return packed_; }
+  std::int64_t mapped() const { return mapped_; }
+
+ private:
+  /// What the kernel of this node keeps of the constant; 0 when it reads the constant itself.
+  static std::int64_t packed_bytes(const ir::Node& node, const ir::Value& constant) {
+    if (node.op->name != "linear" || node.inputs.size() != 2 || node.inputs[1] != &constant) return 0;
+    const auto n = constant.type.shape[0].constant(), k = constant.type.shape[1].constant();
+    if (!n || !k || *n < 1 || *k < 1) return 0;
+    const ir::DType type = constant.type.dtype;
+    // Memory that is reserved here is given back untouched.
+    if (node.inputs[0]->type.dtype == ir::DType::a8)
+      return cpu::PackedWeights::can_pack_integer(type, *k) ? cpu::PackedWeights::integer(type, *n, *k).bytes() : 0;
+    return cpu::PackedWeights::can_pack_float(type, *k) ? cpu::PackedWeights::floating(type, *n, *k).bytes() : 0;
+  }
+
+  std::int64_t packed_ = 0, mapped_ = 0;
+  std::set<const std::byte*> mapped_constants_;
+};
+
+}  // namespace
+
+MemoryNeed memory_need(const std::shared_ptr<const gguf::File>& file, const LanguageOptions& options, std::int64_t step_tokens) {
+  const bool exact = options.precision == Precision::exact;
+  models::GraphOptions graph_options;
+  graph_options.kv_dtype = exact ? ir::DType::f32 : ir::DType::f16;
+  graph_options.kv_block_tokens = options.kv_block_tokens;
+  const models::LanguageModel built = models::build(*models::gguf_checkpoint(file), graph_options);
+  if (!exact) passes::quantize_activations(*built.graph);
+  PlanningBackend backend;
+  plan::Backend* const backends[] = {&backend};
+  const auto program = plan::Program::compile(*built.graph, backends);
+
+  MemoryNeed need;
+  need.packed_weights = backend.packed();
+  need.mapped_weights = backend.mapped();
+  need.context_length = built.context_length;
+  for (const int state : program->states())
+    need.cache_per_token += byte_size(program->slots()[static_cast<std::size_t>(state)].type).evaluate({{"blocks", 1}});
+  need.cache_per_token /= options.kv_block_tokens;
+  need.step_tokens = step_tokens;
+  const std::int64_t blocks = (built.context_length + options.kv_block_tokens - 1) / options.kv_block_tokens;
+  need.activations = program->memory().total().evaluate(
+      {{"tokens", step_tokens}, {"rows", 1}, {"sequences", 1}, {"blocks_per_sequence", blocks}, {"blocks", blocks}});
+  return need;
+}
+
+}  // namespace quern::runtime
