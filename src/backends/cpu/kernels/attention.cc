@@ -1,9 +1,9 @@
 // Causal attention over a paged cache (op paged_attention), for one row (decode) and for many (prefill) with the same bits.
 //
-// A unit is up to kRows consecutive rows of the batch and one head. Keys are walked in chunks of kChunk, at absolute positions, with an online
-// softmax: the running maximum, sum and output of a row change once a chunk, in order, and depend on that row alone. Inside a chunk every score
-// is one chain of FMAs over the head's elements and every output element one chain over the chunk's keys; rows share the loads of keys and
-// values, never a sum. Rows that end in different chunks are computed apart, so no row ever sees a chunk that it does not need.
+// A unit is up to kRows consecutive rows of the batch and one head. Keys are walked in chunks of kChunk, at absolute positions, with an
+// online softmax: the running maximum, sum and output of a row change once a chunk, in order, and depend on that row alone. Inside a chunk
+// every score is one chain of FMAs over the head's elements and every output element one chain over the chunk's keys; rows share the loads
+// of keys and values, never a sum. Rows that end in different chunks are computed apart, so no row ever sees a chunk that it does not need.
 // Source: FlashAttention-2, Dao 2023 (online softmax); PagedAttention, Kwon et al. 2023.
 #include <algorithm>
 #include <cmath>
@@ -13,9 +13,9 @@
 
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "backends/cpu/kernels/attention.cc"
+#include <hwy/contrib/math/math-inl.h>
 #include <hwy/foreach_target.h>  // IWYU pragma: keep
 #include <hwy/highway.h>
-#include <hwy/contrib/math/math-inl.h>
 
 #ifndef QUERN_ATTENTION_ONCE
 #define QUERN_ATTENTION_ONCE
@@ -25,19 +25,19 @@ constexpr std::int64_t kChunk = 64;  // keys between two updates of the softmax:
 
 /// The part of a batch that one call works on: rows of one sequence whose last keys lie in the same chunk, and one head.
 struct AttentionTile {
-  const float* q;              // row r at q + r * row_stride: [head_dim]
-  float* y;                    // as q
+  const float* q;  // row r at q + r * row_stride: [head_dim]
+  float* y;        // as q
   std::int64_t row_stride;
-  std::int64_t rows;           // 1 … kRows
-  std::int64_t dim;            // head_dim
+  std::int64_t rows;              // 1 … kRows
+  std::int64_t dim;               // head_dim
   const std::int32_t* positions;  // [rows], the last key of each row
-  const std::int32_t* blocks;  // the sequence's row of the block table
-  const void* keys;            // this kv head of block 0: [head_dim, block]
-  const void* values;          // this kv head of block 0: [block, head_dim]
-  std::int64_t block;          // tokens a block, divides kChunk
-  std::int64_t block_stride;   // elements from one block of the cache to the next
+  const std::int32_t* blocks;     // the sequence's row of the block table
+  const void* keys;               // this kv head of block 0: [head_dim, block]
+  const void* values;             // this kv head of block 0: [block, head_dim]
+  std::int64_t block;             // tokens a block, divides kChunk
+  std::int64_t block_stride;      // elements from one block of the cache to the next
   float scale;
-  float* scratch;              // see scratch_floats
+  float* scratch;  // see scratch_floats
 };
 
 /// q scaled [kRows, dim], scores [kRows, kChunk], output [kRows, dim].
@@ -53,57 +53,92 @@ namespace hn = hwy::HWY_NAMESPACE;
 using Floats = hn::CappedTag<float, 16>;
 
 HWY_INLINE hn::Vec<Floats> LoadElements(Floats d, const float* p) { return hn::LoadU(d, p); }
-HWY_INLINE hn::Vec<Floats> LoadElements(Floats d, const hwy::float16_t* p) { return hn::PromoteTo(d, hn::LoadU(hn::Rebind<hwy::float16_t, Floats>(), p)); }
-HWY_INLINE hn::Vec<Floats> LoadElements(Floats d, const hwy::bfloat16_t* p) { return hn::PromoteTo(d, hn::LoadU(hn::Rebind<hwy::bfloat16_t, Floats>(), p)); }
-
-/// scores[r, k] = sum_i q[r, i] * keys[i, k] for one block of keys.
-template <int R, class T>
-HWY_INLINE void ScoreBlock(const AttentionTile& t, const T* keys, const float* q, float* scores) {
-  const Floats d;
-  const std::int64_t lanes = static_cast<std::int64_t>(hn::Lanes(d));
-  for (std::int64_t k = 0; k < t.block; k += lanes) {
-    hn::Vec<Floats> sum[R];
-    for (int r = 0; r < R; ++r) sum[r] = hn::Zero(d);
-    for (std::int64_t i = 0; i < t.dim; ++i) {
-      const auto key = LoadElements(d, keys + i * t.block + k);
-      for (int r = 0; r < R; ++r) sum[r] = hn::MulAdd(hn::Set(d, q[r * t.dim + i]), key, sum[r]);
-    }
-    for (int r = 0; r < R; ++r) hn::StoreU(sum[r], d, scores + r * kChunk + k);
-  }
+HWY_INLINE hn::Vec<Floats> LoadElements(Floats d, const hwy::float16_t* p) {
+  return hn::PromoteTo(d, hn::LoadU(hn::Rebind<hwy::float16_t, Floats>(), p));
+}
+HWY_INLINE hn::Vec<Floats> LoadElements(Floats d, const hwy::bfloat16_t* p) {
+  return hn::PromoteTo(d, hn::LoadU(hn::Rebind<hwy::bfloat16_t, Floats>(), p));
 }
 
-/// out[r, :] += sum_j weights[r, j] * values[j, :] for the keys [0, counts[r]) of a chunk. Keys past the shortest row are added one row at a
-/// time: a value that a row must not see may be infinite or NaN, and a weight of 0 would not hide it.
+/// Vectors computed side by side for R rows: R * kVectors<R> chains of FMAs hide each other's latency.
+template <int R>
+constexpr int kVectors = R >= 8   ? 1
+                         : R >= 4 ? 2
+                                  : 4;
+
+/// scores[r, v, lane] = sum_i q[r, i] * keys[v][i, lane]: V vectors of keys from `k` of a chunk on.
+template <int R, int V, class T>
+HWY_INLINE void ScoreVectors(const AttentionTile& t, std::int64_t first, std::int64_t k, const float* q, float* scores) {
+  const Floats d;
+  const std::int64_t lanes = static_cast<std::int64_t>(hn::Lanes(d));
+  const T* keys[V];
+  hn::Vec<Floats> sum[V][R];
+  for (int v = 0; v < V; ++v) {
+    const std::int64_t j = first + k + v * lanes;
+    keys[v] = static_cast<const T*>(t.keys) + t.blocks[j / t.block] * t.block_stride + j % t.block;
+    for (int r = 0; r < R; ++r) sum[v][r] = hn::Zero(d);
+  }
+  for (std::int64_t i = 0; i < t.dim; ++i)
+    for (int v = 0; v < V; ++v) {
+      const auto key = LoadElements(d, keys[v] + i * t.block);
+      for (int r = 0; r < R; ++r) sum[v][r] = hn::MulAdd(hn::Set(d, q[r * t.dim + i]), key, sum[v][r]);
+    }
+  for (int v = 0; v < V; ++v)
+    for (int r = 0; r < R; ++r) hn::StoreU(sum[v][r], d, scores + r * kChunk + k + v * lanes);
+}
+
+/// The scores of keys [0, count) of a chunk, rounded up to whole vectors.
 template <int R, class T>
-HWY_INLINE void AddValues(const AttentionTile& t, std::int64_t first, const std::int64_t* counts, const float* weights, float* out) {
+HWY_INLINE void ScoreChunk(const AttentionTile& t, std::int64_t first, std::int64_t count, const float* q, float* scores) {
+  const std::int64_t lanes = static_cast<std::int64_t>(hn::Lanes(Floats()));
+  std::int64_t k = 0;
+  for (; k + (kVectors<R> - 1) * lanes < count; k += kVectors<R> * lanes) ScoreVectors<R, kVectors<R>, T>(t, first, k, q, scores);
+  for (; k < count; k += lanes) ScoreVectors<R, 1, T>(t, first, k, q, scores);
+}
+
+/// out[r, i …] += sum_j weights[r, j] * values[j, i …] for V vectors of elements and the keys [0, counts[r]) of a chunk. Keys past the
+/// shortest row are added one row at a time: a value that a row must not see may be infinite or NaN, and a weight of 0 would not hide it.
+template <int R, int V, class T>
+HWY_INLINE void AddValueVectors(const AttentionTile& t, std::int64_t first, const std::int64_t* counts, const float* weights, float* out,
+                                std::int64_t i) {
   const std::int64_t shared = *std::min_element(counts, counts + R), most = *std::max_element(counts, counts + R);
   const Floats d;
   const std::int64_t lanes = static_cast<std::int64_t>(hn::Lanes(d));
-  for (std::int64_t i = 0; i < t.dim; i += lanes) {
-    hn::Vec<Floats> sum[R];
-    for (int r = 0; r < R; ++r) sum[r] = hn::LoadU(d, out + r * t.dim + i);
-    const auto at = [&](std::int64_t j) {
-      return static_cast<const T*>(t.values) + t.blocks[(first + j) / t.block] * t.block_stride + j % t.block * t.dim + i;
-    };
-    for (std::int64_t j = 0; j < shared;) {
-      const T* values = at(j);
-      const std::int64_t end = std::min(shared, j + t.block);
-      for (; j < end; ++j, values += t.dim) {
-        const auto value = LoadElements(d, values);
-        for (int r = 0; r < R; ++r) sum[r] = hn::MulAdd(hn::Set(d, weights[r * kChunk + j]), value, sum[r]);
+  hn::Vec<Floats> sum[V][R];
+  for (int v = 0; v < V; ++v)
+    for (int r = 0; r < R; ++r) sum[v][r] = hn::LoadU(d, out + r * t.dim + i + v * lanes);
+  const auto at = [&](std::int64_t j) {
+    return static_cast<const T*>(t.values) + t.blocks[(first + j) / t.block] * t.block_stride + j % t.block * t.dim + i;
+  };
+  for (std::int64_t j = 0; j < shared;) {
+    const T* values = at(j);
+    const std::int64_t end = std::min(shared, j + t.block);
+    for (; j < end; ++j, values += t.dim)
+      for (int v = 0; v < V; ++v) {
+        const auto value = LoadElements(d, values + v * lanes);
+        for (int r = 0; r < R; ++r) sum[v][r] = hn::MulAdd(hn::Set(d, weights[r * kChunk + j]), value, sum[v][r]);
       }
-    }
-    for (std::int64_t j = shared; j < most; ++j) {
-      const auto value = LoadElements(d, at(j));
-      for (int r = 0; r < R; ++r)
-        if (j < counts[r]) sum[r] = hn::MulAdd(hn::Set(d, weights[r * kChunk + j]), value, sum[r]);
-    }
-    for (int r = 0; r < R; ++r) hn::StoreU(sum[r], d, out + r * t.dim + i);
   }
+  for (std::int64_t j = shared; j < most; ++j)
+    for (int v = 0; v < V; ++v) {
+      const auto value = LoadElements(d, at(j) + v * lanes);
+      for (int r = 0; r < R; ++r)
+        if (j < counts[r]) sum[v][r] = hn::MulAdd(hn::Set(d, weights[r * kChunk + j]), value, sum[v][r]);
+    }
+  for (int v = 0; v < V; ++v)
+    for (int r = 0; r < R; ++r) hn::StoreU(sum[v][r], d, out + r * t.dim + i + v * lanes);
 }
 
-/// Turns a row's scores of one chunk into weights exp(score - maximum), updating the row's maximum and sum; returns by how much what was summed
-/// before shrinks. Keys from `count` on get the weight 0; a NaN among the others makes all of the row NaN.
+template <int R, class T>
+HWY_INLINE void AddValues(const AttentionTile& t, std::int64_t first, const std::int64_t* counts, const float* weights, float* out) {
+  const std::int64_t lanes = static_cast<std::int64_t>(hn::Lanes(Floats()));
+  std::int64_t i = 0;
+  for (; i + kVectors<R> * lanes <= t.dim; i += kVectors<R> * lanes) AddValueVectors<R, kVectors<R>, T>(t, first, counts, weights, out, i);
+  for (; i < t.dim; i += lanes) AddValueVectors<R, 1, T>(t, first, counts, weights, out, i);
+}
+
+/// Turns a row's scores of one chunk into weights exp(score - maximum), updating the row's maximum and sum; returns by how much what was
+/// summed before shrinks. Keys from `count` on get the weight 0; a NaN among the others makes all of the row NaN.
 HWY_INLINE float SoftmaxChunk(float* scores, std::int64_t count, float& maximum, float& total) {
   const Floats d;
   const std::int64_t lanes = static_cast<std::int64_t>(hn::Lanes(d));
@@ -151,14 +186,14 @@ void AttendRows(const AttentionTile& t) {
   const std::int64_t keys = *std::max_element(t.positions, t.positions + R) + 1;
   for (std::int64_t first = 0; first < keys; first += kChunk) {
     const std::int64_t count = std::min(kChunk, keys - first);
-    for (std::int64_t k = 0; k < count; k += t.block)
-      ScoreBlock<R>(t, static_cast<const T*>(t.keys) + t.blocks[(first + k) / t.block] * t.block_stride, q, scores + k);
+    ScoreChunk<R, T>(t, first, count, q, scores);
     std::int64_t counts[R];
     for (int r = 0; r < R; ++r) {
       counts[r] = std::min(count, t.positions[r] + 1 - first);
       const float shrink = SoftmaxChunk(scores + r * kChunk, counts[r], maximum[r], total[r]);
       if (first == 0) continue;
-      for (std::int64_t i = 0; i < t.dim; i += lanes) hn::StoreU(hn::Mul(hn::LoadU(d, out + r * t.dim + i), hn::Set(d, shrink)), d, out + r * t.dim + i);
+      for (std::int64_t i = 0; i < t.dim; i += lanes)
+        hn::StoreU(hn::Mul(hn::LoadU(d, out + r * t.dim + i), hn::Set(d, shrink)), d, out + r * t.dim + i);
     }
     AddValues<R, T>(t, first, counts, scores, out);
   }
@@ -217,7 +252,8 @@ const char* bad_place(const ir::Call& call, std::int64_t t) {
 constexpr KernelFunctions kAttention{
     "attention",
     [](const ir::Call& call) {
-      // How long a row's keys are is not known yet; half of what the block table has room for is a guess that only sets the number of tasks.
+      // How long a row's keys are is not known yet; half of what the block table has room for is a guess that only sets the number of
+      // tasks.
       const auto &q = call.in(0), &keys = call.in(1);
       const double keys_a_row = 0.5 * double(call.in(3).dims[1] * keys.dims[3]), rows = double(std::min(q.dims[0], kRows));
       return plan::Split{tiles(call) * q.dims[1], 100 + 0.05 * rows * keys_a_row * double(q.dims[2])};
@@ -246,7 +282,9 @@ constexpr KernelFunctions kAttention{
           if (const char* wrong = bad_place(call, t)) return call.fail(wrong);
         for (std::int64_t t = first; t < last; t += tile.rows) {
           tile.rows = 1;
-          while (t + tile.rows < last && sequence[t + tile.rows] == sequence[t] && positions[t + tile.rows] / kChunk == positions[t] / kChunk) ++tile.rows;
+          while (t + tile.rows < last && sequence[t + tile.rows] == sequence[t] &&
+                 positions[t + tile.rows] / kChunk == positions[t] / kChunk)
+            ++tile.rows;
           tile.q = q.as<float>() + (t * heads + head) * dim;
           tile.y = call.out(0).as<float>() + (t * heads + head) * dim;
           tile.positions = positions + t;
