@@ -11,13 +11,13 @@ namespace quern::engine {
 
 /// What a caller asks of a language model.
 struct Request {
-  std::vector<std::int32_t> prompt;       // token ids, at least one; with the prompt's own special tokens, nothing is added
-  sampling::Parameters sampling;
-  std::int64_t max_tokens = -1;           // tokens generated at most; -1: to the end of the context
-  std::vector<std::string> stop;          // texts that end the answer and are not part of it
-  std::vector<std::int32_t> stop_ids;     // tokens that end the answer, beside the model's own
-  bool ignore_end = false;                // go on past the model's end tokens (for measuring)
-  std::int32_t logprobs = -1;             // -1: none; n ≥ 0: the chosen token's log-probability and those of the n most probable
+  std::vector<std::int32_t> prompt = {};  // token ids, at least one; with the prompt's own special tokens, nothing is added
+  sampling::Parameters sampling = {};
+  std::int64_t max_tokens = -1;             // tokens generated at most; -1: to the end of the context
+  std::vector<std::string> stop = {};       // texts that end the answer and are not part of it
+  std::vector<std::int32_t> stop_ids = {};  // tokens that end the answer, beside the model's own
+  bool ignore_end = false;                  // go on past the model's end tokens (for measuring)
+  std::int32_t logprobs = -1;               // -1: none; n ≥ 0: the chosen token's log-probability and those of the n most probable
 };
 
 enum class FinishReason { none, stop, length, cancelled, error };
@@ -27,19 +27,19 @@ struct TokenLogprob {
   float logprob = 0;  // natural logarithm, of the model's own distribution: before penalties and temperature
 };
 
-/// One thing that happened to a request, in order: a token (with the text that became complete by it, possibly none), and at last exactly one
-/// event with a finish reason.
+/// One thing that happened to a request, in order: a token (with the text that became complete by it, possibly none), and at last exactly
+/// one event with a finish reason.
 struct Event {
-  std::vector<std::int32_t> ids;                   // tokens generated since the last event; several when text was held back for a stop string
-  std::string text;                                // complete UTF-8, never part of a stop string
-  std::vector<TokenLogprob> logprobs;              // one an id, when asked for
-  std::vector<std::vector<TokenLogprob>> top;      // the most probable of each id, when asked for
+  std::vector<std::int32_t> ids;               // tokens generated since the last event; several when text was held back for a stop string
+  std::string text;                            // complete UTF-8, never part of a stop string
+  std::vector<TokenLogprob> logprobs;          // one an id, when asked for
+  std::vector<std::vector<TokenLogprob>> top;  // the most probable of each id, when asked for
   FinishReason finish = FinishReason::none;
-  std::string stop_text;                           // which stop string ended it, when one did
-  std::string error;                               // why, when finish is error …
-  Code error_code = Code::internal;                // … and what kind of failure
+  std::string stop_text;             // which stop string ended it, when one did
+  std::string error;                 // why, when finish is error …
+  Code error_code = Code::internal;  // … and what kind of failure
   std::int64_t prompt_tokens = 0, generated_tokens = 0;
-  double prompt_seconds = 0, generate_seconds = 0; // of the last event: from admission to the first token, from there to the end
+  double prompt_seconds = 0, generate_seconds = 0;  // of the last event: from admission to the first token, from there to the end
 };
 
 }  // namespace quern::engine

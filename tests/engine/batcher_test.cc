@@ -1,0 +1,297 @@
+#include "engine/detail/batcher.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <limits>
+#include <memory>
+#include <random>
+#include <set>
+#include <stdexcept>
+#include <utility>
+#include <vector>
+
+#include "byte_tokens.h"
+#include "support/allocations.h"
+
+namespace quern::engine::detail {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+
+constexpr std::int64_t kVocabulary = 257, kBlockTokens = 4;
+
+/// Stands in for a model: remembers which token was put into which place of the cache, and makes the next token a hash of all that a row
+/// can see through its block table. So a token that is written to the wrong place, forgotten, or seen by another sequence changes the
+/// answer.
+class Recorder {
+ public:
+  Recorder(const Batcher::Limits& limits)
+      : limits_(limits), cache_(static_cast<std::size_t>(limits.blocks * limits.block_tokens), {-1, -1}) {}
+
+  static std::int32_t next_token(std::span<const std::int32_t> tokens) {
+    std::uint32_t hash = 1;
+    for (const std::int32_t id : tokens) hash = (hash ^ static_cast<std::uint32_t>(id)) * 0x01000193u + 7;
+    return static_cast<std::int32_t>((hash >> 8) % 256);
+  }
+  static std::vector<std::int32_t> expected_answer(std::vector<std::int32_t> tokens, std::size_t count) {
+    const std::size_t prompt = tokens.size();
+    for (; count > 0; --count) tokens.push_back(next_token(tokens));
+    return {tokens.begin() + static_cast<std::ptrdiff_t>(prompt), tokens.end()};
+  }
+
+  std::span<const float> operator()(const runtime::Batch& batch) {
+    step_sizes.push_back(batch.ids.size());
+    if (fail_step == static_cast<int>(step_sizes.size())) throw std::runtime_error("the roof is on fire");
+    std::set<std::int32_t> slots;
+    for (std::size_t i = 0; i < batch.ids.size(); ++i) {
+      EXPECT_TRUE(slots.insert(batch.slots[i]).second) << "two tokens in one place";
+      cache_[static_cast<std::size_t>(batch.slots[i])] = {batch.ids[i], batch.positions[i]};
+    }
+    logits_.assign(batch.rows.size() * kVocabulary, 0.0f);
+    for (std::size_t r = 0; r < batch.rows.size(); ++r) {
+      const auto row = static_cast<std::size_t>(batch.rows[r]);
+      std::vector<std::int32_t> seen;
+      for (std::int32_t p = 0; p <= batch.positions[row]; ++p) {
+        const std::int32_t block =
+            batch.block_table[static_cast<std::size_t>(batch.sequence[row] * limits_.max_blocks_per_sequence + p / kBlockTokens)];
+        const auto& [id, position] = cache_[static_cast<std::size_t>(block * kBlockTokens + p % kBlockTokens)];
+        EXPECT_EQ(position, p);
+        seen.push_back(id);
+      }
+      const bool poisoned = seen.front() == poison;
+      logits_[r * kVocabulary + static_cast<std::size_t>(next_token(seen))] = poisoned ? std::numeric_limits<float>::quiet_NaN() : 5.0f;
+    }
+    return logits_;
+  }
+
+  std::vector<std::size_t> step_sizes;
+  int fail_step = -1;        // counted from 1
+  std::int32_t poison = -1;  // a first token whose sequence is given NaN
+
+ private:
+  Batcher::Limits limits_;
+  std::vector<std::pair<std::int32_t, std::int32_t>> cache_;  // token and position, by slot
+  std::vector<float> logits_;
+};
+
+struct Result {
+  std::vector<std::int32_t> ids;
+  Event last;
+};
+
+/// A batcher over a recorder, with requests that go on to their last token.
+class Bench {
+ public:
+  explicit Bench(Batcher::Limits limits) : limits_(complete(limits)), recorder(limits_), batcher(limits_, std::ref(recorder)) {}
+
+  std::shared_ptr<Channel> add(std::vector<std::int32_t> prompt, std::int64_t max_tokens) {
+    Request request{.prompt = std::move(prompt), .sampling = {.temperature = 0}, .max_tokens = max_tokens, .ignore_end = true};
+    const std::int64_t context = limits_.max_blocks_per_sequence * kBlockTokens;
+    auto sequence = std::make_unique<Sequence>(std::move(request), context, kVocabulary, *words_.tokenizer, batcher.empty_table());
+    sequence->arrival = arrivals_++;
+    auto channel = sequence->channel();
+    batcher.add(std::move(sequence));
+    return channel;
+  }
+  void run() {
+    for (int steps = 0; batcher.busy(); ++steps) {
+      ASSERT_LT(steps, 100000) << "the batcher does not come to an end";
+      batcher.step();
+    }
+    EXPECT_EQ(batcher.statistics().cache_blocks_used, 0);
+  }
+  static Result take(Channel& channel) {
+    Result result;
+    while (auto event = channel.take()) {
+      result.ids.insert(result.ids.end(), event->ids.begin(), event->ids.end());
+      result.last = std::move(*event);
+    }
+    return result;
+  }
+
+ private:
+  static Batcher::Limits complete(Batcher::Limits limits) {
+    limits.vocabulary = limits.tokens_known = kVocabulary;
+    limits.block_tokens = kBlockTokens;
+    if (limits.max_blocks_per_sequence == 0) limits.max_blocks_per_sequence = limits.blocks;
+    return limits;
+  }
+  testing::ByteTokens words_{{}};
+  Batcher::Limits limits_;
+  std::uint64_t arrivals_ = 0;
+
+ public:
+  Recorder recorder;
+  Batcher batcher;
+};
+
+Batcher::Limits limits(std::int64_t sequences, std::int64_t step_tokens, std::int64_t blocks) {
+  return {.max_sequences = sequences,
+          .step_tokens = step_tokens,
+          .vocabulary = 0,
+          .tokens_known = 0,
+          .blocks = blocks,
+          .block_tokens = 0,
+          .max_blocks_per_sequence = 0};
+}
+
+std::vector<std::int32_t> prompt(std::size_t n, unsigned seed) {
+  std::mt19937 random(seed);
+  std::vector<std::int32_t> ids(n);
+  for (std::int32_t& id : ids) id = static_cast<std::int32_t>(random() % 256);
+  return ids;
+}
+
+TEST(Batcher, a_step_has_one_row_of_every_answer_and_then_pieces_of_prompts) {
+  Bench b(limits(4, 10, 100));
+  const auto first = b.add(prompt(3, 1), 20);
+  b.batcher.step();
+  const auto second = b.add(prompt(25, 2), 3);
+  const auto third = b.add(prompt(5, 3), 3);
+  b.batcher.step();  // 1 + 5 (half of 9, rounded up) + 4
+  b.batcher.step();  // 1 + 9
+  b.batcher.step();  // 2 + 8
+  b.batcher.step();  // 2 + 4
+  b.batcher.step();  // 2: the third has ended
+  EXPECT_THAT(b.recorder.step_sizes, ElementsAre(3, 10, 10, 10, 6, 2));
+  b.run();
+  EXPECT_EQ(Bench::take(*first).ids, Recorder::expected_answer(prompt(3, 1), 20));
+  EXPECT_EQ(Bench::take(*second).ids, Recorder::expected_answer(prompt(25, 2), 3));
+  EXPECT_EQ(Bench::take(*third).ids, Recorder::expected_answer(prompt(5, 3), 3));
+  const Engine::Statistics done = b.batcher.statistics();
+  EXPECT_EQ(done.prompt_tokens, 33);
+  EXPECT_EQ(done.generated_tokens, 26);
+}
+
+TEST(Batcher, a_prompt_goes_on_even_when_answers_fill_the_step) {
+  Bench b(limits(3, 1, 100));
+  const auto first = b.add({1}, 40), second = b.add({2}, 40), third = b.add(prompt(10, 3), 2);
+  b.run();
+  EXPECT_EQ(Bench::take(*third).ids, Recorder::expected_answer(prompt(10, 3), 2));
+  EXPECT_EQ(Bench::take(*first).ids, Recorder::expected_answer({1}, 40));
+  EXPECT_LT(b.recorder.step_sizes.size(), 45u);
+}
+
+TEST(Batcher, when_blocks_run_out_the_youngest_waits_and_every_answer_is_the_same) {
+  Bench b(limits(4, 16, 12));  // 48 tokens
+  std::vector<std::shared_ptr<Channel>> channels;
+  for (unsigned i = 0; i < 4; ++i) channels.push_back(b.add(prompt(5, i), 30));
+  b.run();
+  for (unsigned i = 0; i < 4; ++i) {
+    const Result result = Bench::take(*channels[i]);
+    EXPECT_EQ(result.ids, Recorder::expected_answer(prompt(5, i), 30));
+    EXPECT_EQ(result.last.finish, FinishReason::length);
+    EXPECT_EQ(result.last.prompt_tokens, 5);
+    EXPECT_EQ(result.last.generated_tokens, 30);
+  }
+  EXPECT_GT(b.batcher.statistics().preemptions, 0);
+}
+
+TEST(Batcher, a_failed_step_fails_its_requests_and_no_other) {
+  Bench b(limits(2, 16, 100));
+  const auto first = b.add({1}, 5), second = b.add({2}, 5), third = b.add({3}, 5);  // the third waits for a row
+  b.recorder.fail_step = 2;
+  b.run();
+  for (const auto& channel : {first, second}) {
+    const Result result = Bench::take(*channel);
+    EXPECT_EQ(result.ids.size(), 1u);
+    EXPECT_EQ(result.last.finish, FinishReason::error);
+    EXPECT_EQ(result.last.error_code, Code::internal);
+    EXPECT_THAT(result.last.error, HasSubstr("the roof is on fire"));
+  }
+  EXPECT_EQ(Bench::take(*third).ids, Recorder::expected_answer({3}, 5));
+}
+
+TEST(Batcher, nan_fails_the_one_request_that_has_it) {
+  Bench b(limits(3, 16, 100));
+  b.recorder.poison = 2;
+  const auto first = b.add({1, 5}, 5), second = b.add({2, 5}, 5), third = b.add({3, 5}, 5);
+  b.run();
+  const Result bad = Bench::take(*second);
+  EXPECT_EQ(bad.last.finish, FinishReason::error);
+  EXPECT_EQ(bad.last.error_code, Code::data_corrupt);
+  EXPECT_THAT(bad.last.error, HasSubstr("the model computed NaN"));
+  EXPECT_EQ(Bench::take(*first).ids, Recorder::expected_answer({1, 5}, 5));
+  EXPECT_EQ(Bench::take(*third).ids, Recorder::expected_answer({3, 5}, 5));
+}
+
+TEST(Batcher, no_tokens_asked_for_is_an_answer_without_a_step) {
+  Bench b(limits(1, 16, 100));
+  const auto channel = b.add({1, 2}, 0);
+  EXPECT_FALSE(b.batcher.busy());
+  EXPECT_EQ(Bench::take(*channel).last.finish, FinishReason::length);
+}
+
+/// Arrivals, ends and cancellations at random, in caches from the smallest possible on.
+TEST(Batcher, whatever_runs_beside_it_every_request_gets_its_own_answer) {
+  for (unsigned round = 0; round < 300; ++round) {
+    std::mt19937 random(round);
+    const auto up_to = [&](std::uint32_t n) { return static_cast<std::int64_t>(1 + random() % n); };
+    const std::int64_t blocks = up_to(30);
+    Bench b(limits(up_to(6), round % 3 == 0 ? up_to(4) : up_to(40), blocks));
+    const std::int64_t context = blocks * kBlockTokens;
+    struct Sent {
+      std::vector<std::int32_t> prompt;
+      std::int64_t asked;
+      std::shared_ptr<Channel> channel;
+      bool cancelled = false;
+    };
+    std::vector<Sent> sent;
+    for (int i = 0; i < 12; ++i) {
+      Sent s{prompt(static_cast<std::size_t>(up_to(static_cast<std::uint32_t>(context - 1))), random()), up_to(30), nullptr};
+      s.channel = b.add(s.prompt, s.asked);
+      sent.push_back(std::move(s));
+      for (auto steps = random() % 6; steps > 0; --steps) b.batcher.step();
+      if (random() % 8 == 0) {
+        Sent& victim = sent[random() % sent.size()];
+        victim.channel->cancel();
+        victim.cancelled = true;
+      }
+    }
+    b.run();
+    for (const Sent& s : sent) {
+      const Result result = Bench::take(*s.channel);
+      const auto most = static_cast<std::size_t>(std::min(s.asked, context - static_cast<std::int64_t>(s.prompt.size())));
+      ASSERT_EQ(result.ids, Recorder::expected_answer(s.prompt, result.ids.size()));
+      ASSERT_EQ(result.last.finish == FinishReason::cancelled, s.cancelled && result.ids.size() < most) << round;
+      if (result.last.finish != FinishReason::cancelled) {
+        ASSERT_EQ(result.last.finish, FinishReason::length) << result.last.error;
+        ASSERT_EQ(result.ids.size(), most);
+      }
+    }
+  }
+}
+
+TEST(Batcher, a_step_allocates_no_more_than_its_events) {
+  Bench b(limits(8, 64, 400));
+  std::vector<float> logits(8 * kVocabulary, 0.0f);
+  std::vector<std::shared_ptr<Channel>> channels;
+  Batcher quiet({.max_sequences = 8,
+                 .step_tokens = 64,
+                 .vocabulary = kVocabulary,
+                 .tokens_known = kVocabulary,
+                 .blocks = 400,
+                 .block_tokens = kBlockTokens,
+                 .max_blocks_per_sequence = 50},
+                [&](const runtime::Batch& batch) { return std::span<const float>(logits).first(batch.rows.size() * kVocabulary); });
+  testing::ByteTokens words{{}};
+  for (std::uint64_t i = 0; i < 8; ++i) {
+    Request request{.prompt = {1, 2, 3}, .sampling = {.top_k = 40, .top_p = 0.9, .repeat_penalty = 1.1}, .ignore_end = true};
+    auto sequence = std::make_unique<Sequence>(std::move(request), 190, kVocabulary, *words.tokenizer, quiet.empty_table());
+    sequence->arrival = i;
+    channels.push_back(sequence->channel());
+    quiet.add(std::move(sequence));
+  }
+  for (int i = 0; i < 10; ++i) quiet.step();
+  const std::size_t before = quern::testing::allocations();
+  for (int i = 0; i < 100; ++i) quiet.step();
+  // The ids of an event, and now and then a node of the queue that nobody reads.
+  EXPECT_LE(quern::testing::allocations() - before, 100u * 8 * 2);
+  quiet.cancel_all();
+}
+
+}  // namespace
+}  // namespace quern::engine::detail

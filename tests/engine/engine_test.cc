@@ -1,0 +1,400 @@
+#include "engine/engine.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <atomic>
+#include <chrono>
+#include <cmath>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <memory>
+#include <random>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "base/error.h"
+#include "engine/text_model.h"
+#include "support/tiny_llama.h"
+
+namespace quern::engine {
+namespace {
+
+using quern::testing::TinyLlama;
+using ::testing::HasSubstr;
+
+struct Answer {
+  std::vector<std::int32_t> ids;
+  std::vector<float> logprobs;
+  std::vector<std::int32_t> top_ids;
+  std::vector<float> top;
+  std::string text;
+  Event last;
+};
+
+Answer wait_for(Stream& stream) {
+  Answer a;
+  while (auto event = stream.next()) {
+    a.ids.insert(a.ids.end(), event->ids.begin(), event->ids.end());
+    for (const TokenLogprob& l : event->logprobs) a.logprobs.push_back(l.logprob);
+    for (const auto& row : event->top)
+      for (const TokenLogprob& l : row) a.top_ids.push_back(l.id), a.top.push_back(l.logprob);
+    a.text += event->text;
+    a.last = std::move(*event);
+  }
+  return a;
+}
+
+bool same_bits(const std::vector<float>& a, const std::vector<float>& b) {
+  return a.size() == b.size() && std::memcmp(a.data(), b.data(), a.size() * sizeof(float)) == 0;
+}
+
+void expect_same(const Answer& a, const Answer& b) {
+  EXPECT_EQ(a.ids, b.ids);
+  EXPECT_EQ(a.text, b.text);
+  EXPECT_TRUE(same_bits(a.logprobs, b.logprobs));
+  EXPECT_EQ(a.top_ids, b.top_ids);
+  EXPECT_TRUE(same_bits(a.top, b.top));
+  EXPECT_EQ(a.last.finish, b.last.finish);
+}
+
+std::string temporary_file(const std::string& name) {
+  return ::testing::TempDir() + "engine_test." + std::to_string(getpid()) + "." + name;
+}
+
+std::shared_ptr<const runtime::LanguageModel> load(const TinyLlama& tiny, runtime::Precision precision = runtime::Precision::fast) {
+  const std::string path = temporary_file("gguf");
+  quern::testing::write_tiny_llama(path, tiny);
+  auto model = runtime::LanguageModel::load(path, {.precision = precision});
+  std::filesystem::remove(path);
+  return model;
+}
+
+class EngineTest : public ::testing::Test {
+ protected:
+  static void SetUpTestSuite() {
+    model_ = load({.weights = ir::DType::q4_1, .tied = false});
+    words_ = TextModel::from_gguf(model_->file());
+  }
+  static void TearDownTestSuite() {
+    model_.reset();
+    words_ = {};
+  }
+
+  std::unique_ptr<Engine> make(const EngineOptions& options = {}) {
+    return std::make_unique<Engine>(model_, words_.tokenizer, pool_, options);
+  }
+  static Request request(std::size_t prompt, unsigned seed, std::int64_t max_tokens) {
+    std::mt19937 random(seed);
+    Request r{.sampling = {.temperature = 1.5, .seed = seed}, .max_tokens = max_tokens, .ignore_end = true, .logprobs = 3};
+    for (std::size_t i = 0; i < prompt; ++i) r.prompt.push_back(static_cast<std::int32_t>(random() % 256));
+    return r;
+  }
+  static Engine::Statistics wait_until_idle(const Engine& engine) {
+    for (int i = 0; i < 2000; ++i) {
+      const Engine::Statistics s = engine.statistics();
+      if (s.running == 0 && s.waiting == 0) return s;
+      std::this_thread::sleep_for(std::chrono::milliseconds(5));
+    }
+    ADD_FAILURE() << "the engine does not come to rest";
+    return engine.statistics();
+  }
+
+  static std::shared_ptr<const runtime::LanguageModel> model_;
+  static TextModel words_;
+  ThreadPool pool_{2}, one_{1};
+};
+std::shared_ptr<const runtime::LanguageModel> EngineTest::model_;
+TextModel EngineTest::words_;
+
+TEST_F(EngineTest, an_answer_depends_on_nothing_but_its_request) {
+  for (const runtime::Precision precision : {runtime::Precision::fast, runtime::Precision::exact}) {
+    const auto model = load({.weights = ir::DType::q4_1, .tied = false}, precision);
+    Engine alone(model, words_.tokenizer, one_, {.step_tokens = 512});
+    const Answer expected = wait_for(*alone.submit(request(150, 7, 24)));
+    ASSERT_EQ(expected.ids.size(), 24u);
+    ASSERT_EQ(expected.logprobs.size(), 24u);
+    ASSERT_EQ(expected.top.size(), 72u);
+    for (const std::int64_t chunk : {1, 7, 64, 512})
+      for (const unsigned workers : {1u, 2u}) {
+        Engine engine(model, words_.tokenizer, workers == 1 ? one_ : pool_, {.step_tokens = chunk});
+        expect_same(wait_for(*engine.submit(request(150, 7, 24))), expected);
+      }
+    Engine limited(model, words_.tokenizer, pool_, {.max_workers = 1});
+    expect_same(wait_for(*limited.submit(request(150, 7, 24))), expected);
+    for (const std::int64_t chunk : {7, 64, 512})
+      for (ThreadPool* pool : {&one_, &pool_}) {
+        Engine engine(model, words_.tokenizer, *pool, {.cache_tokens = 4096, .step_tokens = chunk});
+        std::vector<std::unique_ptr<Stream>> others;
+        for (unsigned i = 0; i < 4; ++i) others.push_back(engine.submit(request(20 + 13 * i, 100 + i, 30 + i)));
+        const auto stream = engine.submit(request(150, 7, 24));
+        for (unsigned i = 4; i < 7; ++i) others.push_back(engine.submit(request(20 + 13 * i, 100 + i, 10 + i)));
+        expect_same(wait_for(*stream), expected);
+        for (unsigned i = 0; i < 7; ++i)
+          expect_same(wait_for(*others[i]), wait_for(*alone.submit(request(20 + 13 * i, 100 + i, i < 4 ? 30 + i : 10 + i))));
+      }
+  }
+}
+
+TEST_F(EngineTest, preemption_changes_no_answer) {
+  const auto roomy = make();
+  const auto tight = make({.cache_tokens = 160});  // ten blocks for four requests of up to 100 tokens
+  std::vector<std::unique_ptr<Stream>> streams;
+  for (unsigned i = 0; i < 4; ++i) streams.push_back(tight->submit(request(20, i, 80)));
+  for (unsigned i = 0; i < 4; ++i) expect_same(wait_for(*streams[i]), wait_for(*roomy->submit(request(20, i, 80))));
+  const Engine::Statistics done = wait_until_idle(*tight);
+  EXPECT_GT(done.preemptions, 0);
+  EXPECT_EQ(done.cache_blocks_used, 0);
+  EXPECT_EQ(done.generated_tokens, 4 * 80);
+  EXPECT_GT(done.prompt_tokens, 4 * 20) << "some were read again";
+}
+
+TEST_F(EngineTest, a_seed_repeats_an_answer_and_none_gives_another) {
+  const auto engine = make();
+  Request r = request(10, 1, 30);
+  const Answer first = wait_for(*engine->submit(r));
+  expect_same(wait_for(*engine->submit(r)), first);
+  r.sampling.seed = 2;
+  EXPECT_NE(wait_for(*engine->submit(r)).ids, first.ids);
+  r.sampling.seed.reset();
+  const Answer free = wait_for(*engine->submit(r));
+  EXPECT_NE(wait_for(*engine->submit(r)).ids, free.ids);
+}
+
+TEST_F(EngineTest, logprobs_are_those_of_the_distribution) {
+  const auto engine = make();
+  Request r = request(10, 1, 1);
+  r.sampling.temperature = 0;
+  r.logprobs = 288;
+  const Answer a = wait_for(*engine->submit(r));
+  ASSERT_EQ(a.top.size(), 288u);
+  double sum = 0;
+  for (const float l : a.top) sum += std::exp(double(l));
+  EXPECT_NEAR(sum, 1, 1e-5);
+  EXPECT_EQ(a.top_ids[0], a.ids[0]);
+  EXPECT_EQ(a.top[0], a.logprobs[0]);
+  EXPECT_TRUE(std::is_sorted(a.top.rbegin(), a.top.rend()));
+}
+
+TEST_F(EngineTest, the_text_is_that_of_the_tokens_in_whole_characters) {
+  const auto engine = make();
+  for (unsigned seed = 0; seed < 8; ++seed) {
+    const auto stream = engine->submit(request(10, seed, 60));
+    std::vector<std::int32_t> ids;
+    std::string text;
+    while (auto event = stream->next()) {
+      ids.insert(ids.end(), event->ids.begin(), event->ids.end());
+      text += event->text;
+      EXPECT_EQ(words_.tokenizer->decode(words_.tokenizer->encode(event->text)), event->text) << "half a character";
+    }
+    EXPECT_EQ(text, words_.tokenizer->decode(ids, {.skip_special = true}));
+  }
+}
+
+TEST_F(EngineTest, stop_texts_and_stop_tokens_end_the_answer) {
+  const auto engine = make();
+  const Request r = request(10, 3, 60);
+  const Answer whole = wait_for(*engine->submit(r));
+  // A stop text out of the middle of the answer, of several tokens, in plain ASCII.
+  std::size_t at = 5;
+  const auto plain = [&](std::size_t i) { return whole.text[i] > 0; };
+  while (at + 2 < whole.text.size() && !(plain(at) && plain(at + 1))) ++at;
+  ASSERT_LT(at + 2, whole.text.size());
+  Request stopped = r;
+  stopped.stop = {"never in it at all", whole.text.substr(at, 2)};
+  const Answer cut = wait_for(*engine->submit(stopped));
+  EXPECT_EQ(cut.text, whole.text.substr(0, whole.text.find(stopped.stop[1])));
+  EXPECT_EQ(cut.last.finish, FinishReason::stop);
+  EXPECT_EQ(cut.last.stop_text, stopped.stop[1]);
+  EXPECT_EQ(cut.last.generated_tokens, static_cast<std::int64_t>(cut.ids.size()));
+  EXPECT_EQ(cut.logprobs.size(), cut.ids.size());
+
+  Request by_token = r;
+  by_token.stop_ids = {whole.ids[20]};
+  const Answer token = wait_for(*engine->submit(by_token));
+  EXPECT_EQ(token.last.finish, FinishReason::stop);
+  EXPECT_EQ(token.ids.back(), whole.ids[20]);
+  EXPECT_EQ(token.text, words_.tokenizer->decode(std::span(token.ids).first(token.ids.size() - 1), {.skip_special = true}));
+
+  Request by_control_text = r;
+  by_control_text.sampling.bias = {{270, 1000.0f}};
+  by_control_text.stop = {"<|270|>"};
+  const Answer control = wait_for(*engine->submit(by_control_text));
+  EXPECT_EQ(control.last.finish, FinishReason::stop);
+  EXPECT_EQ(control.last.stop_text, "<|270|>");
+  EXPECT_EQ(control.text, "");
+}
+
+TEST_F(EngineTest, the_models_end_token_ends_the_answer_unless_it_is_to_be_ignored) {
+  const auto engine = make();
+  Request r = request(10, 3, 5);
+  r.sampling.bias = {{287, 1000.0f}};
+  EXPECT_EQ(wait_for(*engine->submit(r)).last.finish, FinishReason::length);
+  r.ignore_end = false;
+  const Answer a = wait_for(*engine->submit(r));
+  EXPECT_EQ(a.last.finish, FinishReason::stop);
+  EXPECT_EQ(a.ids, std::vector<std::int32_t>{287});
+  EXPECT_EQ(a.text, "");
+}
+
+TEST_F(EngineTest, an_answer_ends_with_the_context) {
+  const auto engine = make({.context_length = 40});
+  EXPECT_EQ(engine->context_length(), 40);
+  const Answer a = wait_for(*engine->submit(request(30, 1, -1)));
+  EXPECT_EQ(a.ids.size(), 10u);
+  EXPECT_EQ(a.last.finish, FinishReason::length);
+  EXPECT_EQ(a.last.prompt_tokens, 30);
+  EXPECT_EQ(a.last.generated_tokens, 10);
+  EXPECT_GT(a.last.prompt_seconds, 0);
+  EXPECT_GT(a.last.generate_seconds, 0);
+  EXPECT_EQ(make({.cache_tokens = 100})->context_length(), 112) << "seven blocks of 16";
+}
+
+TEST_F(EngineTest, cancels_while_it_waits_reads_or_answers) {
+  const auto engine = make({.context_length = 100000, .max_sequences = 2, .cache_tokens = 300000, .step_tokens = 16});
+  const auto answering = engine->submit(request(10, 1, 90000));
+  ASSERT_TRUE(answering->next());
+  const auto reading = engine->submit(request(60000, 2, 10));
+  const auto waiting = engine->submit(request(10, 3, 10));
+  for (int i = 0; i < 5; ++i) answering->next();
+  waiting->cancel();
+  EXPECT_EQ(wait_for(*waiting).last.finish, FinishReason::cancelled);
+  reading->cancel();
+  const Answer read = wait_for(*reading);
+  EXPECT_EQ(read.last.finish, FinishReason::cancelled);
+  EXPECT_TRUE(read.ids.empty());
+  answering->cancel();
+  const Answer answered = wait_for(*answering);
+  EXPECT_EQ(answered.last.finish, FinishReason::cancelled);
+  EXPECT_FALSE(answering->next()) << "nothing after the end";
+  {
+    const auto dropped = engine->submit(request(10, 4, 90000));
+  }
+  EXPECT_EQ(wait_until_idle(*engine).cache_blocks_used, 0);
+}
+
+TEST_F(EngineTest, ends_what_runs_when_it_is_destroyed) {
+  auto engine = make({.context_length = 10000, .max_sequences = 1});
+  const auto running = engine->submit(request(10, 1, 9000)), waiting = engine->submit(request(10, 2, 9000));
+  ASSERT_TRUE(running->next());
+  engine.reset();
+  EXPECT_EQ(wait_for(*running).last.finish, FinishReason::cancelled);
+  EXPECT_EQ(wait_for(*waiting).last.finish, FinishReason::cancelled);
+}
+
+TEST_F(EngineTest, many_requests_from_many_threads_all_end_and_leave_nothing_behind) {
+  const auto engine = make({.max_sequences = 8, .cache_tokens = 600, .step_tokens = 48});
+  std::vector<std::thread> threads;
+  std::atomic<int> wrong{0};
+  for (unsigned t = 0; t < 4; ++t)
+    threads.emplace_back([&, t] {
+      std::mt19937 random(t);
+      std::vector<std::pair<std::int64_t, std::unique_ptr<Stream>>> streams;
+      for (unsigned i = 0; i < 16; ++i) {
+        const std::int64_t length = 1 + random() % 40;
+        streams.emplace_back(length, engine->submit(request(1 + random() % 90, 16 * t + i, length)));
+        if (random() % 3 == 0) std::this_thread::sleep_for(std::chrono::milliseconds(2));
+      }
+      for (auto& [length, stream] : streams) wrong += static_cast<std::int64_t>(wait_for(*stream).ids.size()) != length;
+    });
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_EQ(wrong, 0);
+  const Engine::Statistics done = wait_until_idle(*engine);
+  EXPECT_EQ(done.cache_blocks_used, 0);
+  EXPECT_EQ(done.cache_blocks, 38);
+}
+
+TEST_F(EngineTest, sleeps_when_there_is_nothing_to_do) {
+  const auto engine = make();
+  wait_for(*engine->submit(request(10, 1, 5)));
+  wait_until_idle(*engine);
+  std::this_thread::sleep_for(std::chrono::milliseconds(20));
+  const auto cpu_seconds = [] {
+    rusage usage{};
+    getrusage(RUSAGE_SELF, &usage);
+    const auto seconds = [](const timeval& t) { return double(t.tv_sec) + double(t.tv_usec) * 1e-6; };
+    return seconds(usage.ru_utime) + seconds(usage.ru_stime);
+  };
+  const double before = cpu_seconds();
+  std::this_thread::sleep_for(std::chrono::milliseconds(300));
+  EXPECT_LT(cpu_seconds() - before, 0.05);
+}
+
+TEST_F(EngineTest, refuses_what_cannot_be_answered) {
+  const auto engine = make({.context_length = 64});
+  const auto error = [&](Request r) -> std::string {
+    try {
+      engine->submit(std::move(r));
+      return "accepted";
+    } catch (const Error& e) {
+      return std::string(name(e.code())) + ": " + e.what();
+    }
+  };
+  const auto with = [](auto change) {
+    Request r = request(5, 1, 5);
+    change(r);
+    return r;
+  };
+  EXPECT_EQ(error(with([](Request& r) { r.prompt.clear(); })), "invalid_argument: the prompt is empty");
+  EXPECT_THAT(error(with([](Request& r) { r.prompt[2] = 288; })), HasSubstr("the prompt has the token 288; the model knows 0 to 287"));
+  EXPECT_THAT(error(with([](Request& r) { r.prompt[2] = -1; })), HasSubstr("the prompt has the token -1"));
+  EXPECT_THAT(error(request(64, 1, 5)), HasSubstr("the prompt has 64 tokens, which leaves no room for an answer in the context of 64"));
+  EXPECT_THAT(error(with([](Request& r) { r.sampling.top_p = 2; })), HasSubstr("top_p is 2"));
+  EXPECT_THAT(error(with([](Request& r) { r.max_tokens = -5; })), HasSubstr("max_tokens is -5"));
+  EXPECT_THAT(error(with([](Request& r) { r.stop = {""}; })), HasSubstr("a stop text is empty"));
+  EXPECT_THAT(error(with([](Request& r) { r.stop = {"\x80"}; })), HasSubstr("not UTF-8"));
+  EXPECT_THAT(error(with([](Request& r) { r.stop = {std::string(100000, 'x')}; })), HasSubstr("at most"));
+  EXPECT_THAT(error(with([](Request& r) { r.stop_ids = {288}; })), HasSubstr("the stop token 288"));
+  EXPECT_THAT(error(with([](Request& r) { r.logprobs = 289; })), HasSubstr("logprobs is 289"));
+  EXPECT_EQ(error(request(63, 1, 5)), "accepted");
+  EXPECT_THROW(make({.max_sequences = 0}), Error);
+  EXPECT_THROW(make({.context_length = -1}), Error);
+  EXPECT_THROW(make({.step_tokens = std::int64_t{1} << 40}), Error);
+}
+
+TEST_F(EngineTest, damaged_weights_fail_the_request_that_meets_them_and_no_other) {
+  // The row of token 200 in the table of tokens becomes NaN: whoever's prompt has it is lost.
+  const std::string path = temporary_file("damaged.gguf");
+  quern::testing::write_tiny_llama(path, {.weights = ir::DType::f32, .tied = false});
+  {
+    const gguf::File file = gguf::File::open(path);
+    std::ifstream in(path, std::ios::binary);
+    std::string bytes((std::istreambuf_iterator<char>(in)), {});
+    const std::span<const std::byte> table = file.tensor("token_embd.weight").data;
+    const std::size_t at = bytes.find(std::string_view(reinterpret_cast<const char*>(table.data()), table.size()));
+    ASSERT_NE(at, std::string::npos);
+    const float nan = std::nanf("");
+    std::memcpy(&bytes[at + 200 * table.size() / 288], &nan, sizeof nan);
+    std::ofstream(path + ".new", std::ios::binary) << bytes;
+  }
+  std::filesystem::rename(path + ".new", path);
+  const auto model = runtime::LanguageModel::load(path);
+  std::filesystem::remove(path);
+  Engine engine(model, words_.tokenizer, pool_, {.max_sequences = 4, .cache_tokens = 64});
+  const auto good_request = [](unsigned seed) {
+    Request r = request(20, seed, 20);
+    std::replace(r.prompt.begin(), r.prompt.end(), 200, 201);
+    r.sampling.bias = {{200, -1000.0f}};
+    return r;
+  };
+  const Answer expected = wait_for(*engine.submit(good_request(2)));
+  ASSERT_EQ(expected.last.finish, FinishReason::length) << expected.last.error;
+  for (int round = 0; round < 4; ++round) {  // the blocks of the lost one are used again
+    Request bad = request(20, 1, 20);
+    bad.prompt[10] = 200;
+    const auto lost = engine.submit(bad), fine = engine.submit(good_request(2));
+    const Answer answer = wait_for(*lost);
+    EXPECT_EQ(answer.last.finish, FinishReason::error);
+    EXPECT_EQ(answer.last.error_code, Code::data_corrupt);
+    EXPECT_THAT(answer.last.error, HasSubstr("the model computed NaN"));
+    expect_same(wait_for(*fine), expected);
+  }
+}
+
+}  // namespace
+}  // namespace quern::engine
