@@ -90,7 +90,7 @@ class KernelCase {
   bool is_fast() const { return std::string(kernel_->name()) != "reference"; }
   std::int64_t units() const { return kernel_->split(Arguments(*this).call).units; }
 
-  /// Output 0 by the kernel, `step` units at a time, the last first when `backwards`; empty when it wrote beside it.
+  /// The outputs by the kernel, `step` units at a time, the last first when `backwards`; empty when it wrote beside them.
   std::vector<std::byte> run(std::int64_t step = 1 << 30, bool backwards = false) const {
     const Arguments arguments(*this);
     const std::int64_t units = kernel_->split(arguments.call).units, pieces = (units + step - 1) / step;
@@ -140,9 +140,13 @@ class KernelCase {
       return view;
     }
     std::vector<std::byte> output() const {
-      const auto marked = [](auto begin) { return std::all_of(begin, begin + kGuard, [](std::byte b) { return b == kMark; }); };
-      const auto begin = memory[0].begin(), end = memory[0].end();
-      return marked(begin) && marked(end - kGuard) ? std::vector<std::byte>(begin + kGuard, end - kGuard) : std::vector<std::byte>{};
+      std::vector<std::byte> all;
+      for (const auto& bytes : memory) {
+        const auto marked = [](auto begin) { return std::all_of(begin, begin + kGuard, [](std::byte b) { return b == kMark; }); };
+        if (!marked(bytes.begin()) || !marked(bytes.end() - kGuard)) return {};
+        all.insert(all.end(), bytes.begin() + kGuard, bytes.end() - kGuard);
+      }
+      return all;
     }
 
     std::vector<ir::TensorView> views;

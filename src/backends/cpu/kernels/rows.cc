@@ -1,4 +1,4 @@
-// Kernels over rows and plain elements of f32: RMS norm, the SwiGLU product, addition.
+// Kernels over rows and plain elements of f32: RMS norm, the SwiGLU product.
 #include "backends/cpu/function_kernel.h"
 
 #include <cmath>
@@ -55,14 +55,6 @@ void SiluMul(const float* gate, const float* up, float* y, std::int64_t n) {
   }
 }
 
-void AddElements(const float* a, const float* b, float* y, std::int64_t n) {
-  const hn::ScalableTag<float> d;
-  const std::int64_t lanes = static_cast<std::int64_t>(hn::Lanes(d));
-  std::int64_t i = 0;
-  for (; i + lanes <= n; i += lanes) hn::StoreU(hn::Add(hn::LoadU(d, a + i), hn::LoadU(d, b + i)), d, y + i);
-  for (; i < n; ++i) y[i] = a[i] + b[i];
-}
-
 }  // namespace quern::cpu::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();
 
@@ -70,7 +62,6 @@ HWY_AFTER_NAMESPACE();
 namespace quern::cpu {
 HWY_EXPORT(RmsNormRow);
 HWY_EXPORT(SiluMul);
-HWY_EXPORT(AddElements);
 
 namespace {
 
@@ -97,20 +88,10 @@ constexpr KernelFunctions kSiluMul{"silu_mul", split_elements, [](const ir::Call
                                      for_chunk(call, begin, end, HWY_DYNAMIC_DISPATCH(SiluMul));
                                    }};
 
-constexpr KernelFunctions kAdd{"add f32", split_elements, [](const ir::Call& call, std::int64_t begin, std::int64_t end, std::byte*) noexcept {
-                                 for_chunk(call, begin, end, HWY_DYNAMIC_DISPATCH(AddElements));
-                               }};
-
 }  // namespace
 
 std::unique_ptr<plan::Kernel> lower_rms_norm(const ir::Node&) { return make_kernel(kRmsNorm); }
 std::unique_ptr<plan::Kernel> lower_silu_mul(const ir::Node&) { return make_kernel(kSiluMul); }
-
-/// Two f32 tensors of the same shape; broadcasting is the reference's.
-std::unique_ptr<plan::Kernel> lower_add(const ir::Node& node) {
-  const ir::Type &a = node.inputs[0]->type, &b = node.inputs[1]->type;
-  return a.dtype == ir::DType::f32 && a.shape == b.shape ? make_kernel(kAdd) : nullptr;
-}
 
 }  // namespace quern::cpu
 #endif  // HWY_ONCE

@@ -49,8 +49,8 @@ Shapes matmul_shapes(const ir::Call& call) {
   const ir::TensorView outer = outer_axes(y, a.rank > 1 ? 2 : 1);
   s.stack = Loop<2>(outer, {outer_axes(a, 2), outer_axes(b, 2)});
   for (std::int64_t i = 0; i < s.stack.rank; ++i) {
-    s.stack.strides[0][i] *= s.m * s.a_row;
-    s.stack.strides[1][i] *= b.dims[b.rank - 2] * s.n;
+    s.stack.strides[i][0] *= s.m * s.a_row;
+    s.stack.strides[i][1] *= b.dims[b.rank - 2] * s.n;
   }
   return s;
 }
