@@ -90,8 +90,7 @@ class Engine::Scheduler {
     if (prompt >= context_length_)
       throw Error(Code::invalid_argument, fmt::format("the prompt has {} tokens, which leaves no room for an answer in the context of {}",
                                                       prompt, context_length_));
-    auto sequence =
-        std::make_unique<detail::Sequence>(std::move(request), context_length_, limits_.tokens_known, *tokenizer_, batcher_.empty_table());
+    auto sequence = std::make_unique<detail::Sequence>(std::move(request), context_length_, limits_.tokens_known, *tokenizer_);
     auto stream = std::make_unique<ChannelStream>(sequence->channel());
     {
       const std::lock_guard lock(mutex_);

@@ -13,14 +13,15 @@
 namespace quern::engine {
 
 struct EngineOptions {
-  std::int64_t context_length = 0;       // tokens a sequence may have, 0: what the model was trained for
-  std::int64_t max_sequences = 8;        // requests running at once; more wait
-  std::int64_t cache_tokens = 0;         // tokens in the cache over all sequences, 0: context_length (one full sequence, shared by all)
-  std::int64_t step_tokens = 512;        // tokens computed in one step at most: one of every running request first, then pieces of prompts
-  unsigned max_workers = ~0u;            // of the pool
+  std::int64_t context_length = 0;  // tokens a sequence may have, 0: what the model was trained for
+  std::int64_t max_sequences = 8;   // requests running at once; more wait
+  std::int64_t cache_tokens = 0;    // tokens in the cache over all sequences, 0: context_length (one full sequence, shared by all)
+  std::int64_t step_tokens = 512;  // tokens computed in one step: one of every running request first, then pieces of prompts (at least one)
+  unsigned max_workers = ~0u;      // of the pool
 };
 
-/// What a submitted request gives back: events, one after the other. Safe to use from one thread while the engine runs; dropping it cancels.
+/// What a submitted request gives back: events, one after the other. Safe to use from one thread while the engine runs; dropping it
+/// cancels.
 class Stream {
  public:
   virtual ~Stream() = default;
@@ -30,17 +31,17 @@ class Stream {
   virtual void cancel() = 0;
 };
 
-/// Runs many requests on one language model: a scheduler thread that batches them step by step (decode rows first, then prompt pieces, within a
-/// token budget), over one paged cache. A request's tokens and log-probabilities do not depend on what else runs, on how its prompt was cut, or
-/// on the number of workers. Destroying the engine cancels what runs.
+/// Runs many requests on one language model: a scheduler thread that batches them step by step (decode rows first, then prompt pieces,
+/// within a token budget), over one paged cache. A request's tokens and log-probabilities do not depend on what else runs, on how its
+/// prompt was cut, or on the number of workers. Destroying the engine cancels what runs.
 class Engine {
  public:
   Engine(std::shared_ptr<const runtime::LanguageModel> model, std::shared_ptr<const tokenizers::Tokenizer> tokenizer, ThreadPool& pool,
          const EngineOptions& options = {});
   ~Engine();
 
-  /// Queues a request. Errors: invalid_argument (an empty prompt, an id outside the vocabulary, a parameter outside its range, a prompt that
-  /// leaves no room in the context: names both numbers).
+  /// Queues a request. Errors: invalid_argument (an empty prompt, an id outside the vocabulary, a parameter outside its range, a prompt
+  /// that leaves no room in the context: names both numbers).
   std::unique_ptr<Stream> submit(Request request);
 
   /// What it holds and has done, for metrics and tests.
@@ -50,6 +51,7 @@ class Engine {
     std::int64_t steps = 0, prompt_tokens = 0, generated_tokens = 0, preemptions = 0;
   };
   Statistics statistics() const;
+  /// Tokens a sequence may have, prompt and answer: what the options say (or else the model), or the cache if that is smaller.
   std::int64_t context_length() const;
 
  private:

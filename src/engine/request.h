@@ -28,7 +28,7 @@ struct TokenLogprob {
 };
 
 /// One thing that happened to a request, in order: a token (with the text that became complete by it, possibly none), and at last exactly
-/// one event with a finish reason.
+/// one event with a finish reason. A token that ends the answer is among the last event's ids; it has no text.
 struct Event {
   std::vector<std::int32_t> ids;               // tokens generated since the last event; several when text was held back for a stop string
   std::string text;                            // complete UTF-8, never part of a stop string

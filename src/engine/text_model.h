@@ -17,11 +17,12 @@ struct TextModel {
   std::shared_ptr<const tokenizers::Tokenizer> tokenizer;
   std::shared_ptr<const templates::Template> chat_template;  // null when the file has none
 
-  /// Errors: data_corrupt, unsupported (a tokenizer we do not have), invalid_argument (a template that does not parse: with line and column).
+  /// Errors: data_corrupt, unsupported (a tokenizer we do not have), invalid_argument (a template that does not parse: with line and
+  /// column).
   static TextModel from_gguf(const gguf::File& file);
 
-  /// The prompt of a conversation as ids: special tokens are parsed only where the template wrote them, never in what a user wrote; a begin token
-  /// is added once, unless the template already wrote one. Errors: unsupported (no chat template), the template's own.
+  /// The prompt of a conversation as ids: special tokens are parsed only where the template wrote them, never in what a user wrote; a begin
+  /// token is added once, unless the template already wrote one. Errors: unsupported (no chat template), the template's own.
   std::vector<std::int32_t> encode_chat(const templates::ChatInput& conversation) const;
   /// A plain prompt as ids, with the begin token if the model wants one and special tokens parsed.
   std::vector<std::int32_t> encode_text(std::string_view text) const;

@@ -90,7 +90,7 @@ class Bench {
   std::shared_ptr<Channel> add(std::vector<std::int32_t> prompt, std::int64_t max_tokens) {
     Request request{.prompt = std::move(prompt), .sampling = {.temperature = 0}, .max_tokens = max_tokens, .ignore_end = true};
     const std::int64_t context = limits_.max_blocks_per_sequence * kBlockTokens;
-    auto sequence = std::make_unique<Sequence>(std::move(request), context, kVocabulary, *words_.tokenizer, batcher.empty_table());
+    auto sequence = std::make_unique<Sequence>(std::move(request), context, kVocabulary, *words_.tokenizer);
     sequence->arrival = arrivals_++;
     auto channel = sequence->channel();
     batcher.add(std::move(sequence));
@@ -280,7 +280,7 @@ TEST(Batcher, a_step_allocates_no_more_than_its_events) {
   testing::ByteTokens words{{}};
   for (std::uint64_t i = 0; i < 8; ++i) {
     Request request{.prompt = {1, 2, 3}, .sampling = {.top_k = 40, .top_p = 0.9, .repeat_penalty = 1.1}, .ignore_end = true};
-    auto sequence = std::make_unique<Sequence>(std::move(request), 190, kVocabulary, *words.tokenizer, quiet.empty_table());
+    auto sequence = std::make_unique<Sequence>(std::move(request), 190, kVocabulary, *words.tokenizer);
     sequence->arrival = i;
     channels.push_back(sequence->channel());
     quiet.add(std::move(sequence));

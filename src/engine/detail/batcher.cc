@@ -21,9 +21,13 @@ Batcher::Batcher(const Limits& limits, Compute compute)
     : limits_(limits), compute_(std::move(compute)), pool_(limits.blocks), workspace_(static_cast<std::size_t>(limits.vocabulary)) {
   const auto sequences = static_cast<std::size_t>(limits.max_sequences);
   running_.reserve(sequences);
+  tables_.reserve(sequences);
   prompts_.reserve(sequences);
   drawing_.reserve(sequences);
-  for (std::int64_t row = limits.max_sequences; row-- > 0;) free_rows_.push_back(static_cast<std::int32_t>(row));
+  for (std::int64_t row = limits.max_sequences; row-- > 0;) {
+    free_rows_.push_back(static_cast<std::int32_t>(row));
+    tables_.emplace_back(pool_, limits.block_tokens, limits.max_blocks_per_sequence);
+  }
   // A row of every request and one of a prompt go into a step however small it is.
   const auto tokens = static_cast<std::size_t>(std::max(limits.step_tokens, limits.max_sequences + 1));
   for (auto* list : {&ids_, &positions_, &sequence_, &slots_}) list->reserve(tokens);
@@ -36,26 +40,33 @@ void Batcher::add(std::unique_ptr<Sequence> sequence) {
     sequence->finish(FinishReason::length);
     return;
   }
+  try {  // room for it and for all that may be sent back from running
+    const std::size_t room = waiting_.size() + 1 + static_cast<std::size_t>(limits_.max_sequences);
+    if (room > waiting_.capacity()) waiting_.reserve(2 * room);
+  } catch (const std::bad_alloc&) {
+    sequence->fail(Code::resource_exhausted, "no memory for another request");
+    return;
+  }
   insert(waiting_, std::move(sequence));
 }
 
 /// Gives `count` more tokens their places in the cache and in the block table, if there are blocks.
 bool Batcher::append(Sequence& sequence, std::int64_t count) {
-  const std::size_t before = sequence.blocks.blocks().size();
+  kvcache::BlockTable& table = tables_[static_cast<std::size_t>(sequence.row)];
+  const std::size_t before = table.blocks().size();
   std::optional<kvcache::BlockCopy> copy;
-  if (!sequence.blocks.append(count, copy)) return false;
+  if (!table.append(count, copy)) return false;
   QUERN_ASSERT(!copy);  // no sequence is forked, so none shares
-  const std::span<const std::int32_t> blocks = sequence.blocks.blocks();
   const auto row = block_table_.begin() + sequence.row * limits_.max_blocks_per_sequence;
-  std::copy(blocks.begin() + static_cast<std::ptrdiff_t>(before), blocks.end(), row + static_cast<std::ptrdiff_t>(before));
+  std::copy(table.blocks().begin() + static_cast<std::ptrdiff_t>(before), table.blocks().end(), row + static_cast<std::ptrdiff_t>(before));
   return true;
 }
 
 void Batcher::give_back(Sequence& sequence) {
   if (sequence.row < 0) return;
-  const auto row = block_table_.begin() + sequence.row * limits_.max_blocks_per_sequence;
-  std::fill_n(row, sequence.blocks.blocks().size(), 0);
-  sequence.blocks.clear();
+  kvcache::BlockTable& table = tables_[static_cast<std::size_t>(sequence.row)];
+  std::fill_n(block_table_.begin() + sequence.row * limits_.max_blocks_per_sequence, table.blocks().size(), 0);
+  table.clear();
   free_rows_.push_back(std::exchange(sequence.row, -1));
   sequence.computed = 0;
 }
@@ -82,7 +93,7 @@ void Batcher::drop_cancelled() {
 void Batcher::grow() {
   for (std::size_t i = 0; i < running_.size(); ++i) {
     Sequence& sequence = *running_[i];
-    const std::int64_t missing = sequence.size() - sequence.blocks.tokens();
+    const std::int64_t missing = sequence.size() - tables_[static_cast<std::size_t>(sequence.row)].tokens();
     while (!append(sequence, missing)) {
       preempt_youngest();
       if (i == running_.size()) return;  // it was the youngest itself
@@ -95,23 +106,31 @@ void Batcher::admit() {
     Sequence& sequence = *waiting_.front();
     // A block to spare for each that runs already, lest the newcomer be sent back at once.
     const std::int64_t spare = running_.empty() ? 0 : static_cast<std::int64_t>(running_.size()) + 1;
-    if (sequence.blocks.blocks_needed(sequence.size()) + spare > pool_.free_blocks()) return;
+    const std::int64_t needed = (sequence.size() + limits_.block_tokens - 1) / limits_.block_tokens;
+    if (needed + spare > pool_.free_blocks()) return;
+    try {
+      sequence.start();
+    } catch (const std::bad_alloc&) {
+      sequence.fail(Code::resource_exhausted, "no memory for the tokens of the request");
+      waiting_.erase(waiting_.begin());
+      continue;
+    }
     sequence.row = free_rows_.back();
     free_rows_.pop_back();
     QUERN_ASSERT(append(sequence, sequence.size()));
-    sequence.start();
     insert(running_, std::move(waiting_.front()));
     waiting_.erase(waiting_.begin());
   }
 }
 
 void Batcher::add_rows(Sequence& sequence, std::int64_t count) {
+  const kvcache::BlockTable& table = tables_[static_cast<std::size_t>(sequence.row)];
   for (std::int64_t i = 0; i < count; ++i) {
     const std::int64_t position = sequence.computed + i;
     ids_.push_back(sequence.tokens()[static_cast<std::size_t>(position)]);
     positions_.push_back(static_cast<std::int32_t>(position));
     sequence_.push_back(sequence.row);
-    slots_.push_back(sequence.blocks.slot(position));
+    slots_.push_back(table.slot(position));
   }
   sequence.scheduled = count;
   if (count < sequence.pending()) return;

@@ -11,6 +11,7 @@
 #include "engine/detail/sequence.h"
 #include "engine/engine.h"
 #include "kvcache/block_pool.h"
+#include "kvcache/block_table.h"
 #include "runtime/language_model.h"
 #include "sampling/sampler.h"
 
@@ -33,8 +34,6 @@ class Batcher {
 
   Batcher(const Limits& limits, Compute compute);
 
-  /// For a new sequence; from any thread, the pool is not touched.
-  kvcache::BlockTable empty_table() { return kvcache::BlockTable(pool_, limits_.block_tokens, limits_.max_blocks_per_sequence); }
   void add(std::unique_ptr<Sequence> sequence);
   bool busy() const { return !waiting_.empty() || !running_.empty(); }
   /// One step; whatever goes wrong in it ends the requests concerned, and nothing is thrown.
@@ -62,6 +61,7 @@ class Batcher {
   Limits limits_;
   Compute compute_;
   kvcache::BlockPool pool_;
+  std::vector<kvcache::BlockTable> tables_;  // by row
   sampling::Workspace workspace_;
   List waiting_, running_;                                               // both in order of arrival
   std::vector<std::int32_t> free_rows_;                                  // of the block table

@@ -22,11 +22,28 @@ class Channel {
     arrived_.notify_one();
   }
 
+  /// Ends the stream when there is no memory for a last event: the reader makes one itself.
+  void abandon() noexcept {
+    {
+      const std::lock_guard lock(mutex_);
+      abandoned_ = true;
+    }
+    arrived_.notify_one();
+  }
+
   /// Waits; nothing once the last event was taken.
   std::optional<Event> take() {
     std::unique_lock lock(mutex_);
     if (ended_) return std::nullopt;
-    arrived_.wait(lock, [&] { return !events_.empty(); });
+    arrived_.wait(lock, [&] { return !events_.empty() || abandoned_; });
+    if (events_.empty()) {
+      ended_ = true;
+      Event event;
+      event.finish = FinishReason::error;
+      event.error = "out of memory";
+      event.error_code = Code::resource_exhausted;
+      return event;
+    }
     Event event = std::move(events_.front());
     events_.pop_front();
     ended_ = event.finish != FinishReason::none;
@@ -40,7 +57,7 @@ class Channel {
   std::mutex mutex_;
   std::condition_variable arrived_;
   std::deque<Event> events_;
-  bool ended_ = false;
+  bool ended_ = false, abandoned_ = false;
   std::atomic<bool> cancelled_{false};
 };
 

@@ -41,22 +41,19 @@ Request checked(Request request, std::int64_t vocabulary, const tokenizers::Toke
 
 }  // namespace
 
-Sequence::Sequence(Request request, std::int64_t limit, std::int64_t vocabulary, const tokenizers::Tokenizer& tokenizer,
-                   kvcache::BlockTable table)
-    : blocks(std::move(table)),
-      request_(checked(std::move(request), vocabulary, tokenizer)),
+Sequence::Sequence(Request request, std::int64_t limit, std::int64_t vocabulary, const tokenizers::Tokenizer& tokenizer)
+    : request_(checked(std::move(request), vocabulary, tokenizer)),
       tokenizer_(tokenizer),
       sampler_(request_.sampling, vocabulary),
       channel_(std::make_shared<Channel>()),
       prompt_tokens_(static_cast<std::int64_t>(request_.prompt.size())),
       limit_(request_.max_tokens < 0 ? limit : std::min(limit, prompt_tokens_ + std::min(request_.max_tokens, limit))),
       text_(tokenizer, request_.stop) {
-  tokens_.reserve(static_cast<std::size_t>(limit_));  // nothing is allocated while it runs
-  tokens_.assign(request_.prompt.begin(), request_.prompt.end());
-  request_.prompt = {};
+  tokens_ = std::exchange(request_.prompt, {});
 }
 
 void Sequence::start() {
+  tokens_.reserve(static_cast<std::size_t>(limit_));
   if (!started_) admitted_ = Clock::now();
   started_ = true;
 }
@@ -97,17 +94,25 @@ bool Sequence::advance(std::span<const float> logits, sampling::Workspace& works
   return false;
 }
 
-void Sequence::finish(FinishReason reason) {
-  if (text_.finish()) reason = FinishReason::stop;
-  if (!text_.stop_text().empty()) unsent_.stop_text = text_.stop_text();
-  send(reason);
+void Sequence::finish(FinishReason reason) noexcept {
+  try {
+    if (text_.finish() && reason != FinishReason::cancelled) reason = FinishReason::stop;
+    if (!text_.stop_text().empty()) unsent_.stop_text = text_.stop_text();
+    send(reason);
+  } catch (...) {
+    channel_->abandon();
+  }
 }
 
-void Sequence::fail(Code code, std::string why) {
-  text_.finish();
-  unsent_.error_code = code;
-  unsent_.error = std::move(why);
-  send(FinishReason::error);
+void Sequence::fail(Code code, std::string_view why) noexcept {
+  try {
+    text_.finish();
+    unsent_.error_code = code;
+    unsent_.error = why;
+    send(FinishReason::error);
+  } catch (...) {
+    channel_->abandon();
+  }
 }
 
 void Sequence::send(FinishReason reason) {

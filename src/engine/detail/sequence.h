@@ -12,7 +12,6 @@
 #include "engine/detail/answer_text.h"
 #include "engine/detail/channel.h"
 #include "engine/request.h"
-#include "kvcache/block_table.h"
 #include "sampling/sampler.h"
 #include "tokenizers/tokenizer.h"
 
@@ -21,9 +20,9 @@ namespace quern::engine::detail {
 /// One request from its submission to its last event: its tokens, how many of them the cache knows, and its answer on the way out.
 class Sequence {
  public:
-  /// `limit`: tokens the whole may have, prompt included. Errors: those of Engine::submit but for the prompt's.
-  Sequence(Request request, std::int64_t limit, std::int64_t vocabulary, const tokenizers::Tokenizer& tokenizer,
-           kvcache::BlockTable blocks);
+  /// `limit`: tokens the whole may have, prompt included. `vocabulary`: tokens that can be drawn. Errors: those of Engine::submit but for
+  /// the prompt's.
+  Sequence(Request request, std::int64_t limit, std::int64_t vocabulary, const tokenizers::Tokenizer& tokenizer);
 
   const std::shared_ptr<Channel>& channel() const { return channel_; }
 
@@ -40,15 +39,14 @@ class Sequence {
   std::int32_t row = -1;       // of the block table, while it runs
   std::int64_t computed = 0;   // leading tokens whose keys and values are in the cache
   std::int64_t scheduled = 0;  // tokens of the step being made
-  kvcache::BlockTable blocks;
 
-  /// Marks the admission, once.
+  /// The sequence is admitted, perhaps not for the first time. Takes memory for all its tokens, so that nothing is allocated while it runs.
   void start();
   /// Draws the next token from a row of logits, and sends what became sayable. True when that ended the answer: the last event is sent.
   bool advance(std::span<const float> logits, sampling::Workspace& workspace);
-  /// Sends the last event, with all text that was held back.
-  void finish(FinishReason reason);
-  void fail(Code code, std::string why);
+  /// Sends the last event, with all text that was held back. Without memory for one the stream ends all the same.
+  void finish(FinishReason reason) noexcept;
+  void fail(Code code, std::string_view why) noexcept;
 
  private:
   using Clock = std::chrono::steady_clock;
