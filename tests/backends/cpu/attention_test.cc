@@ -1,0 +1,206 @@
+// The kernel of paged_attention against the op's reference, and what promise 1 asks of it: a row's bits depend on its own keys alone.
+#include <gtest/gtest.h>
+
+#include <limits>
+#include <numeric>
+
+#include "base/float16.h"
+#include "kernel_case.h"
+#include "ops/registry.h"
+
+namespace quern::cpu::test {
+namespace {
+
+constexpr float kNan = std::numeric_limits<float>::quiet_NaN(), kInfinity = std::numeric_limits<float>::infinity();
+
+struct Row {
+  std::int32_t sequence, position;
+};
+
+/// Sequences in a cache whose blocks lie in random order and are NaN wherever no key was written.
+struct Cache {
+  std::int64_t heads = 4, kv_heads = 2, dim = 32, block = 16;
+  ir::DType dtype = ir::DType::f32;
+  std::vector<std::int64_t> lengths = {40};
+
+  void fill(std::mt19937& random) {
+    const auto sequences = static_cast<std::int64_t>(lengths.size());
+    per_sequence = *std::max_element(lengths.begin(), lengths.end()) / block + 2;
+    blocks = sequences * per_sequence + 1;
+    table.resize(static_cast<std::size_t>(blocks));
+    std::iota(table.begin(), table.end(), 0);
+    std::shuffle(table.begin(), table.end(), random);
+    table.resize(static_cast<std::size_t>(sequences * per_sequence));
+    keys.assign(static_cast<std::size_t>(blocks * kv_heads * dim * block), kNan);
+    values = keys;
+    std::uniform_real_distribution<float> value(-1, 1);
+    for (std::int32_t s = 0; s < sequences; ++s)
+      for (std::int64_t p = 0; p < lengths[static_cast<std::size_t>(s)]; ++p)
+        for (std::int64_t h = 0; h < kv_heads; ++h)
+          for (std::int64_t i = 0; i < dim; ++i) {
+            key_at(s, p, h, i) = value(random);
+            value_at(s, p, h, i) = value(random);
+          }
+  }
+  float& key_at(std::int32_t s, std::int64_t p, std::int64_t h, std::int64_t i) {
+    return keys[((block_of(s, p) * kv_heads + h) * dim + i) * block + p % block];
+  }
+  float& value_at(std::int32_t s, std::int64_t p, std::int64_t h, std::int64_t i) {
+    return values[((block_of(s, p) * kv_heads + h) * block + p % block) * dim + i];
+  }
+
+  /// The rows `rows` of queries `q` [all rows, heads, dim].
+  KernelCase node(const std::vector<float>& q, const std::vector<Row>& all, std::size_t first, std::size_t count) const {
+    const auto n = static_cast<std::int64_t>(count), width = heads * dim;
+    std::vector<std::int32_t> sequence, position;
+    for (std::size_t r = first; r < first + count; ++r) {
+      sequence.push_back(all[r].sequence);
+      position.push_back(all[r].position);
+    }
+    const auto from = q.begin() + static_cast<std::int64_t>(first) * width;
+    return KernelCase(
+        ops::paged_attention,
+        {floats_of({n, heads, dim}, std::vector<float>(from, from + n * width)), stored(keys, {blocks, kv_heads, dim, block}),
+         stored(values, {blocks, kv_heads, block, dim}), integers32({static_cast<std::int64_t>(lengths.size()), per_sequence}, table),
+         integers32({n}, sequence), integers32({n}, position)},
+        {{"scale", scale()}});
+  }
+  double scale() const { return 1 / std::sqrt(double(dim)); }
+  /// For queries, keys and values of at most 1: a score is off by (dim + 2) roundings of a sum of magnitudes of at most dim * scale, a
+  /// weight by as much twice (against the largest), and then come the sums over keys.
+  double tolerance() const {
+    const double longest = double(*std::max_element(lengths.begin(), lengths.end()));
+    return (2 * double(dim + 2) * double(dim) * scale() + 2 * longest + 16) * 0x1p-24;
+  }
+
+  std::size_t block_of(std::int32_t s, std::int64_t p) const {
+    return static_cast<std::size_t>(table[static_cast<std::size_t>(s * per_sequence + p / block)]);
+  }
+  static Operand integers32(std::vector<std::int64_t> dims, const std::vector<std::int32_t>& values) {
+    return {std::move(dims), bytes_of(values), false, ir::DType::i32};
+  }
+  Operand stored(const std::vector<float>& values, std::vector<std::int64_t> dims) const {
+    if (dtype == ir::DType::f32) return floats_of(std::move(dims), values);
+    std::vector<std::uint16_t> halves(values.size());
+    std::transform(values.begin(), values.end(), halves.begin(),
+                   [&](float v) { return dtype == ir::DType::f16 ? f32_to_f16(v) : f32_to_bf16(v); });
+    return {std::move(dims), bytes_of(halves), false, dtype};
+  }
+
+  std::int64_t per_sequence = 0, blocks = 0;
+  std::vector<std::int32_t> table = {};
+  std::vector<float> keys = {}, values = {};
+};
+
+std::vector<float> queries(const Cache& cache, std::size_t rows, std::mt19937& random) {
+  return as_floats(floats({static_cast<std::int64_t>(rows), cache.heads, cache.dim}, random).bytes);
+}
+
+std::vector<Row> last_rows(std::int64_t length, std::int64_t count) {
+  std::vector<Row> rows;
+  for (std::int64_t p = std::max<std::int64_t>(0, length - count); p < length; ++p) rows.push_back({0, static_cast<std::int32_t>(p)});
+  return rows;
+}
+
+/// Close to the reference; every row alone has the bits it has among the others.
+void expect_good(const Cache& cache, const std::vector<Row>& rows, std::mt19937& random, const std::string& what) {
+  const std::vector<float> q = queries(cache, rows.size(), random);
+  const KernelCase together = cache.node(q, rows, 0, rows.size());
+  const std::vector<float> all = as_floats(together.run());
+  ASSERT_EQ(differs(together, std::vector<float>(all.size(), 1.0f), cache.tolerance()), "") << what;
+  const auto width = cache.heads * cache.dim;
+  for (std::size_t r = 0; r < rows.size(); ++r) {
+    const std::vector<float> alone = as_floats(cache.node(q, rows, r, 1).run());
+    const auto from = all.begin() + static_cast<std::int64_t>(r) * width;
+    ASSERT_EQ(alone, std::vector<float>(from, from + width)) << what << ", row " << r << " at position " << rows[r].position;
+  }
+}
+
+TEST(Attention, equals_the_reference_for_every_type_of_cache_head_size_and_sharing_of_heads) {
+  std::mt19937 random(1);
+  for (const ir::DType dtype : {ir::DType::f32, ir::DType::f16, ir::DType::bf16})
+    for (const std::int64_t dim : {16, 32, 48, 64, 80, 96, 128, 256})
+      for (const auto& [heads, kv_heads] : {std::pair<std::int64_t, std::int64_t>{1, 1}, {4, 1}, {6, 2}, {3, 3}}) {
+        Cache cache{.heads = heads, .kv_heads = kv_heads, .dim = dim, .dtype = dtype, .lengths = {70}};
+        cache.fill(random);
+        expect_good(
+            cache, last_rows(70, 3), random,
+            std::string(ir::name(dtype)) + " " + std::to_string(dim) + " " + std::to_string(heads) + "/" + std::to_string(kv_heads));
+      }
+}
+
+TEST(Attention, equals_the_reference_at_the_borders_of_chunks_and_blocks) {
+  std::mt19937 random(2);
+  for (const std::int64_t block : {16, 32, 64})
+    for (const std::int64_t length : {1, 2, 15, 16, 17, 31, 33, 63, 64, 65, 127, 128, 129, 200}) {
+      Cache cache{.block = block, .dtype = ir::DType::f16, .lengths = {length}};
+      cache.fill(random);
+      for (const std::int64_t rows : {1, 2, 3, 8, 9, 20})
+        expect_good(cache, last_rows(length, rows), random, std::to_string(length) + " keys in blocks of " + std::to_string(block));
+    }
+}
+
+TEST(Attention, rows_of_several_sequences_share_a_batch_in_any_order) {
+  std::mt19937 random(3);
+  for (int round = 0; round < 20; ++round) {
+    Cache cache{.dtype = round % 2 == 0 ? ir::DType::f32 : ir::DType::f16, .lengths = {100, 1, 64, 65, 30, 140}};
+    cache.fill(random);
+    std::vector<Row> rows;
+    for (int r = 0; r < 30; ++r) {
+      const auto s = static_cast<std::int32_t>(random() % cache.lengths.size());
+      auto position = static_cast<std::int32_t>(random() % static_cast<std::uint64_t>(cache.lengths[static_cast<std::size_t>(s)]));
+      const std::size_t run = 1 + random() % 5;  // mostly neighbours, as in a prompt
+      for (std::size_t i = 0; i < run && position < cache.lengths[static_cast<std::size_t>(s)]; ++i) rows.push_back({s, position++});
+    }
+    expect_good(cache, rows, random, "round " + std::to_string(round));
+  }
+}
+
+TEST(Attention, what_a_row_must_not_see_does_not_reach_it) {
+  std::mt19937 random(4);
+  for (const ir::DType dtype : {ir::DType::f32, ir::DType::f16, ir::DType::bf16})
+    for (const float poison : {kNan, kInfinity, -kInfinity})
+      for (const std::int32_t from : {1, 5, 62, 63, 64, 66}) {
+        Cache cache{.dtype = dtype, .lengths = {72}};
+        cache.fill(random);
+        std::vector<Row> rows = last_rows(from, 5);
+        const std::size_t clean = rows.size();
+        const std::vector<float> q = queries(cache, clean + 4, random);
+        const std::vector<std::byte> before = cache.node(q, rows, 0, clean).run();
+        for (std::int32_t p = from; p < from + 4; ++p) {
+          rows.push_back({0, p});
+          for (std::int64_t h = 0; h < cache.kv_heads; ++h)
+            for (std::int64_t i = 0; i < cache.dim; ++i) cache.value_at(0, p, h, i) = cache.key_at(0, p, h, i) = poison;
+        }
+        std::vector<std::byte> after = cache.node(q, rows, 0, rows.size()).run();
+        after.resize(before.size());
+        EXPECT_EQ(after, before) << ir::name(dtype) << " " << poison << " from " << from;
+      }
+}
+
+TEST(Attention, a_NaN_among_the_keys_or_values_that_a_row_sees_shows) {
+  std::mt19937 random(5);
+  for (const bool in_keys : {false, true})
+    for (const std::int32_t at : {0, 10, 40, 64, 69}) {
+      Cache cache{.heads = 2, .kv_heads = 1, .lengths = {70}};
+      cache.fill(random);
+      (in_keys ? cache.key_at(0, at, 0, 3) : cache.value_at(0, at, 0, 3)) = kNan;
+      const std::vector<Row> rows = last_rows(70, 1);
+      const std::vector<float> y = as_floats(cache.node(queries(cache, 1, random), rows, 0, 1).run());
+      for (std::int64_t i = 0; i < cache.dim; ++i)
+        EXPECT_EQ(std::isnan(y[static_cast<std::size_t>(i)]), in_keys || i == 3) << (in_keys ? "key " : "value ") << at;
+    }
+}
+
+TEST(Attention, large_scores_do_not_overflow) {
+  std::mt19937 random(6);
+  Cache cache{.lengths = {70}};
+  cache.fill(random);
+  const std::vector<Row> rows = last_rows(70, 2);
+  std::vector<float> q = queries(cache, 2, random);
+  for (float& f : q) f *= 1e4f;
+  for (const float y : as_floats(cache.node(q, rows, 0, 2).run())) EXPECT_LE(std::abs(y), 1.0001f);
+}
+
+}  // namespace
+}  // namespace quern::cpu::test
