@@ -17,6 +17,9 @@ std::shared_ptr<const GraphModel> GraphModel::load(const std::string& path) {
   for (const ir::Value* value : graph->inputs()) model->inputs_.push_back({value->name, value->type});
   for (const ir::Value* value : graph->outputs()) model->outputs_.push_back({value->name, value->type});
   passes::fold_constants(*graph);
+  passes::remove_identities(*graph);
+  passes::sink_transposes(*graph);
+  passes::fold_into_conv(*graph);
   passes::eliminate_common(*graph);
   cpu::CpuBackend backend;
   plan::Backend* const backends[] = {&backend};
