@@ -41,22 +41,29 @@ HWY_INLINE void MultiplyTile(const float* HWY_RESTRICT a, std::int64_t a_row, st
     for (int r = 0; r < R; ++r)
       for (std::int64_t j = 0; j < kColumns; ++j) edge[r * kColumns + j] = add && j < n ? y[r * y_row + j] : 0.0f;
   }
+  // Unrolled by order: sums that are indexed by a loop's counter would live in memory.
   hn::Vec<Lanes16> sum[R][kWide];
+#pragma GCC unroll 16
   for (int r = 0; r < R; ++r)
+#pragma GCC unroll 4
     for (int v = 0; v < kWide; ++v)
       sum[r][v] = add ? hn::LoadU(d, out + r * out_row + v * kLanes) : hn::Set(d, row_bias ? row_bias[r] : 0.0f);
   for (std::int64_t k = 0; k < depth; ++k) {
     hn::Vec<Lanes16> row[kWide];
-    for (int p = 0; p < P; ++p)
-      for (int v = 0; v < kVectors; ++v) row[p * kVectors + v] = hn::LoadU(d, b + p * panel_stride + v * kLanes);
+#pragma GCC unroll 4
+    for (int v = 0; v < kWide; ++v) row[v] = hn::LoadU(d, b + v / kVectors * panel_stride + v % kVectors * kLanes);
+#pragma GCC unroll 16
     for (int r = 0; r < R; ++r) {
       const auto value = hn::Set(d, a[r * a_row]);
+#pragma GCC unroll 4
       for (int v = 0; v < kWide; ++v) sum[r][v] = hn::MulAdd(value, row[v], sum[r][v]);
     }
     a += a_column;
     b += kPanelColumns;
   }
+#pragma GCC unroll 16
   for (int r = 0; r < R; ++r)
+#pragma GCC unroll 4
     for (int v = 0; v < kWide; ++v) hn::StoreU(sum[r][v], d, out + r * out_row + v * kLanes);
   if (n < kColumns)
     for (int r = 0; r < R; ++r)
