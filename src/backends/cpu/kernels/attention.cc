@@ -13,9 +13,11 @@
 
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "backends/cpu/kernels/attention.cc"
-#include <hwy/contrib/math/math-inl.h>
-#include <hwy/foreach_target.h>  // IWYU pragma: keep
+#include <hwy/foreach_target.h>  // first of these: it includes this file once for each instruction set
+
 #include <hwy/highway.h>
+
+#include <hwy/contrib/math/math-inl.h>
 
 #ifndef QUERN_ATTENTION_ONCE
 #define QUERN_ATTENTION_ONCE
