@@ -13,15 +13,16 @@ HWY_BEFORE_NAMESPACE();
 namespace quern::cpu::HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
 
-/// y = x * weight / sqrt(mean(x²) + epsilon). The sum of squares runs in four vectors of partial sums, folded in one order: the same bits for a
-/// row whatever else is computed.
+/// y = x * weight / sqrt(mean(x²) + epsilon). The sum of squares runs in four vectors of partial sums, folded in one order: the same bits
+/// for a row whatever else is computed.
 void RmsNormRow(const float* x, const float* HWY_RESTRICT weight, float* y, std::int64_t n, float epsilon) {
   const hn::ScalableTag<float> d;
   const std::int64_t lanes = static_cast<std::int64_t>(hn::Lanes(d));
   auto s0 = hn::Zero(d), s1 = hn::Zero(d), s2 = hn::Zero(d), s3 = hn::Zero(d);
   std::int64_t i = 0;
   for (; i + 4 * lanes <= n; i += 4 * lanes) {
-    const auto a = hn::LoadU(d, x + i), b = hn::LoadU(d, x + i + lanes), c = hn::LoadU(d, x + i + 2 * lanes), e = hn::LoadU(d, x + i + 3 * lanes);
+    const auto a = hn::LoadU(d, x + i), b = hn::LoadU(d, x + i + lanes), c = hn::LoadU(d, x + i + 2 * lanes),
+               e = hn::LoadU(d, x + i + 3 * lanes);
     s0 = hn::MulAdd(a, a, s0);
     s1 = hn::MulAdd(b, b, s1);
     s2 = hn::MulAdd(c, c, s2);
@@ -81,10 +82,12 @@ constexpr KernelFunctions kRmsNorm{
       const auto row = HWY_DYNAMIC_DISPATCH(RmsNormRow);
       const std::int64_t n = call.out(0).columns();
       const float epsilon = static_cast<float>(call.node->number("epsilon"));
-      for (std::int64_t r = begin; r < end; ++r) row(call.in(0).as<float>() + r * n, call.in(1).as<float>(), call.out(0).as<float>() + r * n, n, epsilon);
+      for (std::int64_t r = begin; r < end; ++r)
+        row(call.in(0).as<float>() + r * n, call.in(1).as<float>(), call.out(0).as<float>() + r * n, n, epsilon);
     }};
 
-constexpr KernelFunctions kSiluMul{"silu_mul", split_elements, [](const ir::Call& call, std::int64_t begin, std::int64_t end, std::byte*) noexcept {
+constexpr KernelFunctions kSiluMul{"silu_mul", split_elements,
+                                   [](const ir::Call& call, std::int64_t begin, std::int64_t end, std::byte*) noexcept {
                                      for_chunk(call, begin, end, HWY_DYNAMIC_DISPATCH(SiluMul));
                                    }};
 
