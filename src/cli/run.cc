@@ -67,6 +67,8 @@ void add_run(CLI::App& app) {
   add_model(*command, text.model, "GGUF or ONNX file");
   auto* words = command->add_option("text", options->words, "What to answer; without it standard input, or on a terminal a chat")
                     ->type_name("TEXT")
+                    ->expected(1, 1 << 20)
+                    ->allow_extra_args(false)  // else "[a, b]" would be taken for a list
                     ->group(kText);
   command->add_option("-p,--prompt", text.prompt, "What to answer")->type_name("TEXT")->group(kText)->excludes(words);
   command->add_option("--system", text.system, "System prompt")->type_name("TEXT")->group(kText);

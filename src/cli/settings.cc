@@ -30,32 +30,32 @@ using P = sampling::Parameters;
 constexpr std::int32_t kMost = std::numeric_limits<std::int32_t>::max();
 
 constexpr Setting kSettings[] = {
-    {"temp", "--temp", "Temperature; 0 always takes the most probable token", set_sampling<&P::temperature, double, 0.0, 100.0>,
+    {"temp", "--temp", "Temperature; 0: always the most probable token", set_sampling<&P::temperature, double, 0.0, 100.0>,
      get_sampling<&P::temperature>},
     {"top-k", "--top-k", "Choose among the K most probable tokens; 0: all", set_sampling<&P::top_k, std::int32_t, 0, kMost>,
      get_sampling<&P::top_k>},
-    {"top-p", "--top-p", "Choose among the most probable tokens that make up this much together; 1: all",
-     set_sampling<&P::top_p, double, 1e-6, 1.0>, get_sampling<&P::top_p>},
-    {"min-p", "--min-p", "Leave out tokens less probable than this share of the most probable one; 0: none",
-     set_sampling<&P::min_p, double, 0.0, 1.0>, get_sampling<&P::min_p>},
-    {"repeat-penalty", "--repeat-penalty", "Divide the scores of recent tokens by this; 1: off",
+    {"top-p", "--top-p", "Choose among the best that make up this share; 1: all", set_sampling<&P::top_p, double, 1e-6, 1.0>,
+     get_sampling<&P::top_p>},
+    {"min-p", "--min-p", "Least share of the best token's probability; 0: any", set_sampling<&P::min_p, double, 0.0, 1.0>,
+     get_sampling<&P::min_p>},
+    {"repeat-penalty", "--repeat-penalty", "Divide scores of recent tokens by this; 1: off",
      set_sampling<&P::repeat_penalty, double, 0.01, 100.0>, get_sampling<&P::repeat_penalty>},
-    {"repeat-window", "--repeat-window", "How many last tokens the penalties count; -1: all",
+    {"repeat-window", "--repeat-window", "Last tokens that penalties count; -1: all",
      set_sampling<&P::penalty_window, std::int32_t, -1, kMost>, get_sampling<&P::penalty_window>},
-    {"frequency-penalty", "--frequency-penalty", "Subtract this from a token's score for each time it came; 0: off",
+    {"frequency-penalty", "--frequency-penalty", "Taken off a token's score each time it came",
      set_sampling<&P::frequency_penalty, double, -100.0, 100.0>, get_sampling<&P::frequency_penalty>},
-    {"presence-penalty", "--presence-penalty", "Subtract this from the score of a token that came; 0: off",
+    {"presence-penalty", "--presence-penalty", "Taken off the score of a token that came",
      set_sampling<&P::presence_penalty, double, -100.0, 100.0>, get_sampling<&P::presence_penalty>},
-    {"seed", "--seed", "The same seed gives the same answer; without one each answer has its own (-v shows it)",
+    {"seed", "--seed", "The same seed gives the same answer",
      [](const Setting& setting, TextRunOptions& o, std::string_view text) {
        o.sampling.seed = parse<std::uint64_t>(setting, text, 0, std::numeric_limits<std::uint64_t>::max());
      },
-     [](const TextRunOptions& o) { return o.sampling.seed ? fmt::format("{}", *o.sampling.seed) : "a new one each time"; }},
-    {"max-tokens", "-n,--max-tokens", "Stop after so many tokens; without it the context is the limit",
+     [](const TextRunOptions& o) { return o.sampling.seed ? fmt::format("{}", *o.sampling.seed) : "new each time"; }},
+    {"max-tokens", "-n,--max-tokens", "Most tokens of an answer",
      [](const Setting& setting, TextRunOptions& o, std::string_view text) {
        o.max_tokens = parse<std::int64_t>(setting, text, 1, std::int64_t{1} << 31);
      },
-     [](const TextRunOptions& o) { return o.max_tokens > 0 ? fmt::format("{}", o.max_tokens) : "up to the context"; }},
+     [](const TextRunOptions& o) { return o.max_tokens > 0 ? fmt::format("{}", o.max_tokens) : "the context"; }},
 };
 
 }  // namespace

@@ -44,15 +44,15 @@ std::string_view name(engine::FinishReason reason) {
   return "none";
 }
 
-std::string rate(std::int64_t tokens, double seconds) {
-  return fmt::format("{} tokens in {:.2f} s{}", tokens, seconds,
-                     seconds > 0 ? fmt::format(" ({:.1f} tokens/s)", double(tokens) / seconds) : "");
+std::string time(std::int64_t tokens, double seconds, std::int64_t timed) {
+  const bool known = timed > 0 && seconds > 0;
+  return fmt::format("{} tokens in {:.2f} s{}", tokens, seconds, known ? fmt::format(" ({:.1f} tokens/s)", double(timed) / seconds) : "");
 }
 
 void print_statistics(const engine::Event& end, const sampling::Parameters& sampling) {
   // The first token comes with the prompt; the time after it is that of the others.
-  fmt::print(stderr, "prompt {}, answer {}, {}, {}\n", rate(end.prompt_tokens, end.prompt_seconds),
-             rate(std::max<std::int64_t>(end.generated_tokens - 1, 0), end.generate_seconds),
+  fmt::print(stderr, "prompt {}, answer {}, {}, {}\n", time(end.prompt_tokens, end.prompt_seconds, end.prompt_tokens),
+             time(end.generated_tokens, end.generate_seconds, end.generated_tokens - 1),
              sampling.temperature == 0 ? "greedy" : fmt::format("seed {}", *sampling.seed), name(end.finish));
 }
 
