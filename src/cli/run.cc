@@ -5,6 +5,7 @@
 #include <iostream>
 #include <iterator>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -20,8 +21,19 @@ namespace {
 struct Options {
   TextRunOptions text;
   GraphRunOptions graph;
-  std::vector<std::string> words;
 };
+
+/// What stands after the model and is no option, as one text.
+std::optional<std::string> text_of(const CLI::App& command) {
+  std::string joined;
+  const std::vector<std::string> words = command.remaining();
+  for (const std::string& word : words) {
+    if (word.size() > 1 && word.starts_with('-'))
+      throw UsageError("there is no option " + word + "; text that begins with - is given with -p");
+    joined += (joined.empty() ? "" : " ") + word;
+  }
+  return words.empty() ? std::nullopt : std::optional(joined);
+}
 
 /// Options given that belong to the other kind of model.
 void refuse_options_of(const CLI::App& command, const std::string& group, const std::string& why) {
@@ -33,18 +45,17 @@ constexpr const char *kText = "Language models", *kSampling = "Language models: 
 
 void run(const CLI::App& command, Options& options) {
   TextRunOptions& text = options.text;
+  const std::optional<std::string> words = text_of(command);
+  if (words && text.prompt) throw UsageError("the text is given twice, with -p and without");
   if (file_kind(text.model) == FileKind::onnx) {
+    if (words) throw UsageError("a text is for language models, and this is a graph");
     for (const char* group : {kText, kSampling}) refuse_options_of(command, group, "is for language models, and this is a graph");
     options.graph.model = text.model;
     options.graph.verbose = text.verbose;
     return run_graph(options.graph);
   }
   refuse_options_of(command, kGraph, "is for graphs, and this is a language model");
-  if (!options.words.empty()) {
-    std::string joined;
-    for (const std::string& word : options.words) joined += (joined.empty() ? "" : " ") + word;
-    text.prompt = std::move(joined);
-  }
+  if (words) text.prompt = words;
   const bool input_is_terminal = ::isatty(STDIN_FILENO) == 1;
   if (!text.prompt && input_is_terminal && ::isatty(STDOUT_FILENO) == 1) {
     if (text.raw) throw UsageError("--raw continues a text: give it with -p TEXT");
@@ -61,16 +72,15 @@ void run(const CLI::App& command, Options& options) {
 }  // namespace
 
 void add_run(CLI::App& app) {
-  CLI::App* command = app.add_subcommand("run", "Answer or chat with a language model; run a graph on arrays");
+  CLI::App* command =
+      app.add_subcommand("run", "Answer or chat with a language model; run a graph on arrays. TEXT after the model is what to answer");
   auto options = std::make_shared<Options>();
   TextRunOptions& text = options->text;
   add_model(*command, text.model, "GGUF or ONNX file");
-  auto* words = command->add_option("text", options->words, "What to answer; without it standard input, or on a terminal a chat")
-                    ->type_name("TEXT")
-                    ->expected(1, 1 << 20)
-                    ->allow_extra_args(false)  // else "[a, b]" would be taken for a list
-                    ->group(kText);
-  command->add_option("-p,--prompt", text.prompt, "What to answer")->type_name("TEXT")->group(kText)->excludes(words);
+  command->allow_extras();  // TEXT: an option of CLI11 would take "[a, b]" for a list
+  command->add_option("-p,--prompt", text.prompt, "What to answer; without it, or TEXT, standard input, or on a terminal a chat")
+      ->type_name("TEXT")
+      ->group(kText);
   command->add_option("--system", text.system, "System prompt")->type_name("TEXT")->group(kText);
   command->add_flag("--raw", text.raw, "Continue the text as it is, without the chat template")->group(kText);
   command->add_option("--stop", text.stop, "End the answer before this text; may be given several times")
@@ -106,7 +116,7 @@ void add_run(CLI::App& app) {
                "  quern run model.gguf                                   chat; /help lists what can be done there\n"
                "  quern run model.gguf -p 'What is a quern?' --temp 0    one answer, nothing else on standard output\n"
                "  cat question.txt | quern run model.gguf\n"
-               "  quern run model.gguf --raw -n 20 Once upon a time\n"
+               "  quern run model.gguf --raw -n 20 Once upon a time       TEXT needs no quotes where the shell needs none\n"
                "  quern run model.onnx --input x=x.npy\n"
                "  quern run model.onnx --inputs in --outputs out\n"
                "In file names, characters of a NAME other than A-Z a-z 0-9 _ . - are replaced by _");

@@ -59,7 +59,7 @@ TEST(Cli, a_wrong_use_is_one_line_and_status_2) {
   expect_error(quern({"bench", "x.gguf", "--precision", "sloppy"}), 2, "sloppy");
   expect_error(quern({"inspect", "x.gguf", "--threads", "2"}), 2, "--threads");
   expect_error(quern({"run", "x.gguf", "--threads", "0"}), 2, "--threads");
-  expect_error(quern({"run", "x.gguf", "-p", "x", "y"}), 2, "excludes");
+  expect_error(quern({"run", "x.gguf", "-p", "x", "y"}), 2, "twice");
 }
 
 TEST(Cli, numbers_out_of_range_are_named_with_their_range) {
