@@ -92,6 +92,14 @@ TEST(Pad, fills_around_and_cuts_off) {
   EXPECT_EQ(differs_at_all(KernelCase(ops::pad, {counted({4, 5, 6}), integers_of({2}, {2, 3}), counted({}), integers_of({1}, {-2})})), "");
 }
 
+TEST(Pad, repeats_the_edge) {
+  for (const ir::DType type : kTypes)
+    for (const Sizes& pads :
+         {Sizes{1, 2, 3, 4, 5, 6}, {0, 2, 0, 0, 1, 0}, {3, 0, 0, 2, 0, 0}, {-1, 1, -2, 0, -2, 3}, {0, 0, 5000, 0, 0, 3}})
+      EXPECT_EQ(differs_at_all(KernelCase(ops::pad, {counted({4, 5, 6}, type), integers_of({6}, pads)}, {{"mode", "edge"}})), "");
+  EXPECT_FALSE(KernelCase(ops::pad, {counted({7}), integers_of({2}, {2, 3})}, {{"mode", "reflect"}}).is_fast());
+}
+
 TEST(Gather, takes_slices_and_zeros_where_an_index_is_outside) {
   for (const ir::DType type : kTypes)
     for (const std::int64_t axis : {0, 1, 2})

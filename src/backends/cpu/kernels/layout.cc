@@ -257,56 +257,57 @@ constexpr KernelFunctions kSplit{"split", [](const Call& call) { return split_ro
                                    copy_parts(call, call.in(0), call.outputs, call.node->outputs.size(), true, begin, end);
                                  }};
 
-// pad with a constant: a unit is a row of y, from the last padded axis on
+// pad by a constant or by the elements at the edge
 
 struct Pad {
   std::int64_t before[ir::kMaxRank] = {};
-  std::int64_t row_axis = 0;  // axes after it are not padded
-  std::int64_t inner = 1;     // elements of those
+  std::int64_t axis = 0;   // the last that is padded; y is rows of this axis and those after it
+  std::int64_t inner = 1;  // elements of the axes after it
 
   explicit Pad(const Call& call) {
     const TensorView &x = call.in(0), &y = call.out(0);
     for (std::int64_t i = 0, n = call.in(1).elements() / 2; i < n; ++i) {
-      const std::int64_t axis = call.has(3) ? integer_at(call.in(3), i) : i;
-      before[axis < 0 ? axis + x.rank : axis] = integer_at(call.in(1), i);
+      const std::int64_t a = call.has(3) ? integer_at(call.in(3), i) : i;
+      before[a < 0 ? a + x.rank : a] = integer_at(call.in(1), i);
     }
-    row_axis = y.rank - 1;
-    while (row_axis > 0 && before[row_axis] == 0 && x.dims[row_axis] == y.dims[row_axis]) inner *= y.dims[row_axis--];
+    axis = y.rank - 1;
+    while (axis > 0 && before[axis] == 0 && x.dims[axis] == y.dims[axis]) inner *= y.dims[axis--];
   }
 };
 
 constexpr KernelFunctions kPad{
-    "pad", [](const Call& call) { return plan::Split{call.out(0).dims[0], 100 + 0.3 * double(product(call.out(0), 1, call.out(0).rank))}; },
-    [](const Call& call, std::int64_t begin, std::int64_t end, std::byte*) noexcept {
+    "pad", split_chunks, [](const Call& call, std::int64_t begin, std::int64_t end, std::byte*) noexcept {
       const TensorView &x = call.in(0), &y = call.out(0);
       const Pad pad(call);
-      const std::int64_t axis = pad.row_axis, per_unit = product(y, 1, axis), rows = axis > 0 ? per_unit : 1;
       const auto dense = dense_strides(x);
-      // Along the row axis: the elements of y that x has, in units of `inner`. When axis 0 is the row itself, a unit is one of its
-      // elements.
-      const std::int64_t row_begin = axis > 0 ? 0 : begin, row_end = axis > 0 ? y.dims[axis] : end;
-      const std::int64_t low = std::clamp<std::int64_t>(pad.before[axis], row_begin, row_end);
-      const std::int64_t high = std::clamp<std::int64_t>(pad.before[axis] + x.dims[axis], low, row_end);
+      const bool edge = call.node->text("mode") == "edge" && x.elements() > 0;
+      const std::int64_t axis = pad.axis, inner = pad.inner, length = y.dims[axis] * inner, x_length = x.dims[axis] * inner;
+      const std::int64_t last = std::min(end * kChunk, y.elements());
       with_word(element_bytes(y), [&]<class T>() {
         const T fill = call.has(2) ? *call.in(2).as<T>() : T(0);
-        for (std::int64_t row = axis > 0 ? begin * rows : 0; row < (axis > 0 ? end * rows : 1); ++row) {
+        for (std::int64_t at = begin * kChunk; at < last;) {
+          const std::int64_t row = at / length, row_begin = at - row * length, row_end = std::min(length, last - row * length);
+          at = row * length + row_end;
           std::int64_t from = 0;
           bool inside = true;
           for (std::int64_t a = axis, rest = row; a-- > 0; rest /= y.dims[a]) {
-            const std::int64_t k = rest % y.dims[a] - pad.before[a];
+            std::int64_t k = rest % y.dims[a] - pad.before[a];
+            if (edge) k = std::clamp<std::int64_t>(k, 0, x.dims[a] - 1);
             inside = inside && k >= 0 && k < x.dims[a];
             from += k * dense[static_cast<std::size_t>(a)];
           }
-          T* to = y.as<T>() + row * y.dims[axis] * pad.inner;
+          T* to = y.as<T>() + row * length;
           if (!inside) {
-            std::fill(to + row_begin * pad.inner, to + row_end * pad.inner, fill);
+            std::fill(to + row_begin, to + row_end, fill);
             continue;
           }
-          std::fill(to + row_begin * pad.inner, to + low * pad.inner, fill);
-          copy_bytes(reinterpret_cast<std::byte*>(to + low * pad.inner),
-                     reinterpret_cast<const std::byte*>(x.as<T>() + from + (low - pad.before[axis]) * pad.inner),
-                     (high - low) * pad.inner * std::int64_t(sizeof(T)));
-          std::fill(to + high * pad.inner, to + row_end * pad.inner, fill);
+          const T* source = x.as<T>() + from;
+          const std::int64_t shift = pad.before[axis] * inner;
+          const std::int64_t low = std::clamp(shift, row_begin, row_end), high = std::clamp(shift + x_length, low, row_end);
+          for (std::int64_t i = row_begin; i < low; ++i) to[i] = edge ? source[i % inner] : fill;
+          copy_bytes(reinterpret_cast<std::byte*>(to + low), reinterpret_cast<const std::byte*>(source + low - shift),
+                     (high - low) * std::int64_t(sizeof(T)));
+          for (std::int64_t i = high; i < row_end; ++i) to[i] = edge ? source[x_length - inner + i % inner] : fill;
         }
       });
     }};
@@ -346,7 +347,9 @@ std::unique_ptr<plan::Kernel> lower_slice(const ir::Node& node) { return for_pla
 std::unique_ptr<plan::Kernel> lower_expand(const ir::Node& node) {
   return is_plain(node.inputs[0]->type.dtype) ? make_kernel(kExpand) : nullptr;
 }
-std::unique_ptr<plan::Kernel> lower_pad(const ir::Node& node) { return node.text("mode") == "constant" ? for_plain(node, kPad) : nullptr; }
+std::unique_ptr<plan::Kernel> lower_pad(const ir::Node& node) {
+  return node.text("mode") == "constant" || node.text("mode") == "edge" ? for_plain(node, kPad) : nullptr;
+}
 
 }  // namespace quern::cpu
 #endif  // HWY_ONCE

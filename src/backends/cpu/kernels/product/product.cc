@@ -1,5 +1,7 @@
 #include "backends/cpu/kernels/product/product.h"
 
+#include <hwy/cache_control.h>
+
 #include <algorithm>
 #include <cstring>
 
@@ -20,6 +22,9 @@ constexpr std::int64_t kDepth = 256;
 // The sums of one pass live in registers beside a row of the panels and one value of A: 24 of 32 registers with AVX-512, 12 of 16 before.
 constexpr int kPanels = kVectors == 1 ? 2 : 1;
 constexpr int kRows = kVectors == 4 ? 3 : kVectors == 2 ? 6 : 12;
+// How far ahead of their use panels are asked for: with few rows they come straight from memory, and the hardware's own prefetch stops at
+// every page of 4 KiB.
+constexpr std::int64_t kAhead = 512;
 // With few rows more panels at once, so that there are enough chains of FMAs to hide their latency.
 constexpr int kWidePanels = 4 / kVectors;
 constexpr std::int64_t kWideRows = kVectors == 1 ? 4 : 2;
@@ -50,6 +55,8 @@ HWY_INLINE void MultiplyTile(const float* HWY_RESTRICT a, std::int64_t a_row, st
       sum[r][v] = add ? hn::LoadU(d, out + r * out_row + v * kLanes) : hn::Set(d, row_bias ? row_bias[r] : 0.0f);
   for (std::int64_t k = 0; k < depth; ++k) {
     hn::Vec<Lanes16> row[kWide];
+#pragma GCC unroll 4
+    for (int p = 0; p < P; ++p) hwy::Prefetch(b + p * panel_stride + kAhead);
 #pragma GCC unroll 4
     for (int v = 0; v < kWide; ++v) row[v] = hn::LoadU(d, b + v / kVectors * panel_stride + v % kVectors * kLanes);
 #pragma GCC unroll 16
