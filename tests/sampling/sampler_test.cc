@@ -262,7 +262,9 @@ void expect_law(const Parameters& p, const std::vector<float>& row, const std::v
     const double expected = law[id] * kDraws;
     const int count = counts[static_cast<std::int32_t>(id)];
     total += law[id];
-    if (law[id] == 0) EXPECT_EQ(count, 0) << id;
+    if (law[id] == 0) {
+      EXPECT_EQ(count, 0) << id;
+    }
     if (expected < 10) {
       rare += expected;
       rare_count += count;
