@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "backends/cpu/measure.h"
+#include "backends/cpu/measure/measure.h"
 #include "base/cpu.h"
 #include "base/thread_pool.h"
 #include "cli/command.h"

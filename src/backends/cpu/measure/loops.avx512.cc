@@ -1,6 +1,6 @@
 #include <immintrin.h>
 
-#include "backends/cpu/detail/measure_loops.h"
+#include "backends/cpu/measure/loops.h"
 
 namespace quern::cpu {
 namespace {
@@ -60,9 +60,12 @@ float int8_avx512(std::int64_t rounds) {
 std::uint64_t read_avx512(const std::byte* data, std::size_t bytes) {
   __m512i x[8];
   for (int i = 0; i < 8; ++i) x[i] = _mm512_setzero_si512();
-  for (std::size_t at = 0; at < bytes; at += 512)
+  for (std::size_t at = 0; at < bytes; at += 512) {
+#pragma GCC unroll 8
+    for (int line = 0; line < 8; ++line) _mm_prefetch(reinterpret_cast<const char*>(data + at + kReadAhead) + 64 * line, _MM_HINT_T0);
 #pragma GCC unroll 8
     for (int i = 0; i < 8; ++i) x[i] = _mm512_add_epi64(x[i], _mm512_load_si512(data + at + 64 * i));
+  }
   alignas(64) std::uint64_t lanes[8];
   std::uint64_t total = 0;
   for (int i = 0; i < 8; ++i) {

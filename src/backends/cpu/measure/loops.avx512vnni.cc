@@ -1,6 +1,6 @@
 #include <immintrin.h>
 
-#include "backends/cpu/detail/measure_loops.h"
+#include "backends/cpu/measure/loops.h"
 
 namespace quern::cpu {
 

@@ -41,6 +41,7 @@ float int8_amx(std::int64_t rounds);
 /// Reads every byte of whole blocks of 1 KiB, aligned to 64.
 using ReadLoop = std::uint64_t (*)(const std::byte* data, std::size_t bytes);
 constexpr std::size_t kReadBlock = 1024;
+constexpr std::size_t kReadAhead = 4096;  // bytes asked for early: the hardware's own look-ahead stops at the end of each page
 std::uint64_t read_avx2(const std::byte* data, std::size_t bytes);
 std::uint64_t read_avx512(const std::byte* data, std::size_t bytes);
 

@@ -1,4 +1,4 @@
-#include "backends/cpu/measure.h"
+#include "backends/cpu/measure/measure.h"
 
 #include <sys/mman.h>
 #include <unistd.h>
@@ -11,7 +11,7 @@
 #include <string>
 #include <vector>
 
-#include "backends/cpu/detail/measure_loops.h"
+#include "backends/cpu/measure/loops.h"
 #include "base/cpu.h"
 #include "base/error.h"
 
@@ -59,8 +59,11 @@ float int8_baseline(std::int64_t rounds) {
 std::uint64_t read_baseline(const std::byte* data, std::size_t bytes) {
   std::uint64_t x[16] = {};
   const auto* words = reinterpret_cast<const std::uint64_t*>(data);
-  for (std::size_t at = 0; at < bytes / 8; at += 16)
-    for (int i = 0; i < 16; ++i) x[i] += words[at + static_cast<std::size_t>(i)];
+  for (std::size_t at = 0; at < bytes / 8; at += 16) {
+    __builtin_prefetch(words + at + kReadAhead / 8);
+    __builtin_prefetch(words + at + kReadAhead / 8 + 8);
+    for (std::size_t i = 0; i < 16; ++i) x[i] += words[at + i];
+  }
   std::uint64_t total = 0;
   for (const std::uint64_t word : x) total += word;
   return total;
@@ -100,7 +103,7 @@ double timed(ThreadPool& pool, std::uint32_t tasks, ThreadPool::Task task, void*
 
 std::atomic<std::uint64_t> kept;  // results go here, so that they are needed
 
-/// Operations a second: the best of several runs of some 15 ms, since others may use the machine meanwhile.
+/// Operations a second: the best of many runs of some milliseconds, since others may use the machine meanwhile.
 double measure_loop(ThreadPool& pool, const Loop& loop) {
   struct Context {
     RegisterLoop run;
@@ -111,9 +114,9 @@ double measure_loop(ThreadPool& pool, const Loop& loop) {
     kept.fetch_add(std::bit_cast<std::uint32_t>(run(rounds)), std::memory_order_relaxed);
   };
   const std::uint32_t tasks = 4 * pool.workers();  // more than workers: one that was put aside holds up little
-  while (timed(pool, tasks, task, &context) < 0.008 && context.rounds < std::int64_t{1} << 40) context.rounds *= 2;
+  while (timed(pool, tasks, task, &context) < 0.003 && context.rounds < std::int64_t{1} << 40) context.rounds *= 2;
   double best = 0;
-  for (int run = 0; run < 8; ++run)
+  for (int run = 0; run < 32; ++run)
     best = std::max(best, double(context.rounds) * tasks * loop.operations / timed(pool, tasks, task, &context));
   return best;
 }
@@ -156,16 +159,20 @@ double measure_memory(ThreadPool& pool, ReadLoop read) {
         std::fill_n(static_cast<Context*>(c)->data + t * kPiece, kPiece, std::byte(t));
       },
       &context);
+  // In windows of some milliseconds: on a busy machine few are undisturbed. A window comes again only after the whole buffer.
+  constexpr int kPasses = 3;
+  const std::uint32_t window = std::min(tasks, std::max(16u, 4 * pool.workers()));
   double best = 0;
-  for (int run = 0; run < 4; ++run) {
+  for (std::uint32_t first = 0; first + window <= kPasses * tasks; first += window) {
+    context.data = buffer.data() + first % (tasks / window * window) * kPiece;
     const double seconds = timed(
-        pool, tasks,
+        pool, window,
         [](void* c, std::uint32_t, std::uint32_t t, unsigned) noexcept {
           const auto& [data, read_piece] = *static_cast<Context*>(c);
           kept.fetch_add(read_piece(data + t * kPiece, kPiece), std::memory_order_relaxed);
         },
         &context);
-    best = std::max(best, double(buffer.bytes()) / seconds);
+    best = std::max(best, double(window) * kPiece / seconds);
   }
   return best;
 }

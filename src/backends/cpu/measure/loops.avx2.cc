@@ -1,6 +1,6 @@
 #include <immintrin.h>
 
-#include "backends/cpu/detail/measure_loops.h"
+#include "backends/cpu/measure/loops.h"
 
 namespace quern::cpu {
 namespace {
@@ -61,9 +61,12 @@ float int8_avx2(std::int64_t rounds) {
 std::uint64_t read_avx2(const std::byte* data, std::size_t bytes) {
   __m256i x[8];
   for (int i = 0; i < 8; ++i) x[i] = _mm256_setzero_si256();
-  for (std::size_t at = 0; at < bytes; at += 256)
+  for (std::size_t at = 0; at < bytes; at += 256) {
+#pragma GCC unroll 4
+    for (int line = 0; line < 4; ++line) _mm_prefetch(reinterpret_cast<const char*>(data + at + kReadAhead) + 64 * line, _MM_HINT_T0);
 #pragma GCC unroll 8
     for (int i = 0; i < 8; ++i) x[i] = _mm256_add_epi64(x[i], _mm256_load_si256(reinterpret_cast<const __m256i*>(data + at) + i));
+  }
   alignas(32) std::uint64_t lanes[4];
   std::uint64_t total = 0;
   for (int i = 0; i < 8; ++i) {
