@@ -18,16 +18,29 @@
 #include "sequences.h"
 #include "support/tiny_llama.h"
 
+#if defined(__has_feature)
+#if __has_feature(address_sanitizer)
+#define QUERN_TEST_ADDRESS_SANITIZER
+#endif
+#endif
+
 namespace quern::runtime {
 namespace {
 
 using testing::Step;
 
+#ifdef QUERN_TEST_ADDRESS_SANITIZER
+constexpr unsigned kCases = 10000;
+#else
+constexpr unsigned kCases = 2000;
+#endif
+
 class HostileModelTest : public ::testing::Test {
  protected:
   void SetUp() override {
     path_ = ::testing::TempDir() + "hostile_model_test." + std::to_string(getpid()) + ".gguf";
-    write_tiny_llama(path_, {.layers = 1, .width = 32, .heads = 2, .kv_heads = 1, .head_dim = 16, .ffn_width = 64, .vocabulary = 40});
+    quern::testing::write_tiny_llama(
+        path_, {.layers = 1, .width = 32, .heads = 2, .kv_heads = 1, .head_dim = 16, .ffn_width = 64, .vocabulary = 40});
     std::ifstream file(path_, std::ios::binary);
     good_.assign(std::istreambuf_iterator<char>(file), {});
     data_begins_ = place_of("token_embd.weight");  // the first that is written
@@ -94,7 +107,7 @@ TEST_F(HostileModelTest, random_bytes_changed_give_logits_or_an_error_and_take_n
   try_it();
   const std::size_t before = peak_memory();
   int refused = 0;
-  for (unsigned seed = 0; seed < 10000; ++seed) {
+  for (unsigned seed = 0; seed < kCases; ++seed) {
     std::mt19937 random(seed);
     std::string bytes = good_;
     for (std::size_t n = 1 + random() % 4; n > 0; --n) {
@@ -110,12 +123,9 @@ TEST_F(HostileModelTest, random_bytes_changed_give_logits_or_an_error_and_take_n
     SCOPED_TRACE("seed " + std::to_string(seed));
     refused += !try_it().empty();
   }
-  EXPECT_GT(refused, 1000);
-  EXPECT_LT(refused, 10000);
-#if !defined(__has_feature)
-#define __has_feature(x) 0
-#endif
-#if !__has_feature(address_sanitizer) && !defined(__SANITIZE_ADDRESS__)  // which keeps freed memory
+  EXPECT_GT(refused, static_cast<int>(kCases / 10));
+  EXPECT_LT(refused, static_cast<int>(kCases));
+#ifndef QUERN_TEST_ADDRESS_SANITIZER  // which keeps freed memory
   EXPECT_LT(peak_memory() - before, std::size_t{32} << 20) << "a file of " << good_.size() << " bytes";
 #endif
 }

@@ -135,14 +135,14 @@ TEST(Attention, equals_the_reference_at_the_borders_of_chunks_and_blocks) {
     for (const std::int64_t length : {1, 2, 15, 16, 17, 31, 33, 63, 64, 65, 127, 128, 129, 200}) {
       Cache cache{.block = block, .dtype = ir::DType::f16, .lengths = {length}};
       cache.fill(random);
-      for (const std::int64_t rows : {1, 2, 3, 8, 9, 20})
+      for (const std::int64_t rows : {1, 3, 13})
         expect_good(cache, last_rows(length, rows), random, std::to_string(length) + " keys in blocks of " + std::to_string(block));
     }
 }
 
 TEST(Attention, rows_of_several_sequences_share_a_batch_in_any_order) {
   std::mt19937 random(3);
-  for (int round = 0; round < 20; ++round) {
+  for (int round = 0; round < 8; ++round) {
     Cache cache{.dtype = round % 2 == 0 ? ir::DType::f32 : ir::DType::f16, .lengths = {100, 1, 64, 65, 30, 140}};
     cache.fill(random);
     std::vector<Row> rows;
