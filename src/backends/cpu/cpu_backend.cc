@@ -57,6 +57,8 @@ void limit_highway() {
   if (best_isa() < Isa::avx512) disabled |= HWY_AVX2 - 1;
   if (best_isa() < Isa::avx2) disabled |= HWY_SSE4 - 1;
   hwy::DisableTargets(disabled);
+  // Chosen now: a kernel that takes its function before the first choice would choose again at every call, tens of microseconds each.
+  hwy::GetChosenTarget().Update(hwy::SupportedTargets());
 }
 
 }  // namespace

@@ -1,53 +1,11 @@
-// Kernels of max_pool and average_pool in f32 over one or two spatial axes. A unit is one channel of one image; each row of outputs takes
-// the rows of its window in turn.
+// Kernels of max_pool and average_pool in f32 over one or two spatial axes. A unit is one channel of one image.
 #include <algorithm>
-#include <limits>
 
 #include "backends/cpu/function_kernel.h"
+#include "backends/cpu/kernels/taps.h"
 #include "backends/cpu/kernels/window.h"
 
-#undef HWY_TARGET_INCLUDE
-#define HWY_TARGET_INCLUDE "backends/cpu/kernels/pool.cc"
-#include <hwy/foreach_target.h>  // IWYU pragma: keep
-#include <hwy/highway.h>
-
-HWY_BEFORE_NAMESPACE();
-namespace quern::cpu::HWY_NAMESPACE {
-namespace hn = hwy::HWY_NAMESPACE;
-
-/// y[i] = f(y[i], x[i * stride])
-template <class F>
-HWY_INLINE void PoolRow(const float* x, std::int64_t stride, float* y, std::int64_t n, F f) {
-  const hn::CappedTag<float, 16> d;
-  const std::int64_t lanes = static_cast<std::int64_t>(hn::Lanes(d));
-  HWY_ALIGN float values[16] = {}, results[16] = {};
-  for (std::int64_t i = 0; i < n; i += lanes) {
-    const std::int64_t count = std::min(lanes, n - i);
-    if (count == lanes && stride == 1) {
-      hn::StoreU(f(hn::LoadU(d, y + i), hn::LoadU(d, x + i)), d, y + i);
-      continue;
-    }
-    for (std::int64_t k = 0; k < count; ++k) values[k] = x[(i + k) * stride], results[k] = y[i + k];
-    hn::Store(f(hn::Load(d, results), hn::Load(d, values)), d, results);
-    std::copy(results, results + count, y + i);
-  }
-}
-
-void PoolMax(const float* x, std::int64_t stride, float* y, std::int64_t n) {
-  PoolRow(x, stride, y, n, [](auto best, auto v) HWY_ATTR { return hn::IfThenElse(hn::Or(hn::Gt(v, best), hn::IsNaN(v)), v, best); });
-}
-void PoolSum(const float* x, std::int64_t stride, float* y, std::int64_t n) {
-  PoolRow(x, stride, y, n, [](auto sum, auto v) HWY_ATTR { return hn::Add(sum, v); });
-}
-
-}  // namespace quern::cpu::HWY_NAMESPACE
-HWY_AFTER_NAMESPACE();
-
-#if HWY_ONCE
 namespace quern::cpu {
-HWY_EXPORT(PoolMax);
-HWY_EXPORT(PoolSum);
-
 namespace {
 
 using ir::Call;
@@ -86,21 +44,14 @@ class PoolKernel final : public plan::Kernel {
   }
 
   void run_plane(const Plane& p, const float* x, float* y) const {
-    const auto combine = max_ ? HWY_DYNAMIC_DISPATCH(PoolMax) : HWY_DYNAMIC_DISPATCH(PoolSum);
-    const WindowAxis &rows = p.window.rows, &columns = p.window.columns;
     for (std::int64_t oy = 0; oy < p.out_height; ++oy, y += p.out_width) {
-      std::fill(y, y + p.out_width, max_ ? -std::numeric_limits<float>::infinity() : 0.0f);
-      for (std::int64_t ky = 0; ky < rows.kernel; ++ky) {
-        const std::int64_t row = rows.position(oy, ky);
-        if (row < 0 || row >= p.height) continue;
-        for (std::int64_t kx = 0; kx < columns.kernel; ++kx) {
-          const auto [begin, end] = columns.inside(kx, p.width, p.out_width);
-          if (begin < end) combine(x + row * p.width + columns.position(begin, kx), columns.stride, y + begin, end - begin);
-        }
-      }
+      for_window_runs(p.window, x, p.height, p.width, oy, p.out_width,
+                      [&](const Taps& taps, std::int64_t, std::int64_t, std::int64_t begin, std::int64_t end) {
+                        max_ ? maximum_taps(taps, y + begin, end - begin) : sum_taps(taps, y + begin, end - begin);
+                      });
       if (max_) continue;
-      const std::int64_t counted_rows = counted(rows, oy, p.height);
-      for (std::int64_t ox = 0; ox < p.out_width; ++ox) y[ox] /= static_cast<float>(counted_rows * counted(columns, ox, p.width));
+      const std::int64_t counted_rows = counted(p.window.rows, oy, p.height);
+      for (std::int64_t ox = 0; ox < p.out_width; ++ox) y[ox] /= static_cast<float>(counted_rows * counted(p.window.columns, ox, p.width));
     }
   }
 
@@ -127,4 +78,3 @@ std::unique_ptr<plan::Kernel> lower_pool(const ir::Node& node) {
 }
 
 }  // namespace quern::cpu
-#endif  // HWY_ONCE

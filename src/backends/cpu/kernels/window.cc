@@ -11,6 +11,13 @@ std::pair<std::int64_t, std::int64_t> WindowAxis::inside(std::int64_t k, std::in
   return {std::min(begin, outputs), std::clamp(end, std::min(begin, outputs), outputs)};
 }
 
+std::pair<std::int64_t, std::int64_t> WindowAxis::taps(std::int64_t i, std::int64_t size) const {
+  const std::int64_t first = begin_pad - i * stride;  // position(i, k) >= 0 from k * dilation >= first on
+  const std::int64_t begin = first <= 0 ? 0 : std::min(kernel, (first + dilation - 1) / dilation);
+  const std::int64_t end = size + first <= 0 ? 0 : std::min(kernel, (size + first + dilation - 1) / dilation);
+  return {begin, std::max(begin, end)};
+}
+
 Window2d::Window2d(const ir::Node& node, std::int64_t kernel_columns, std::int64_t kernel_rows) {
   rows.kernel = kernel_rows;
   columns.kernel = kernel_columns;

@@ -17,6 +17,8 @@ struct WindowAxis {
   std::int64_t position(std::int64_t i, std::int64_t k) const { return i * stride + k * dilation - begin_pad; }
   /// The outputs [begin, end) for which position k of the window lies inside an input of `size`; clipped to `outputs`.
   std::pair<std::int64_t, std::int64_t> inside(std::int64_t k, std::int64_t size, std::int64_t outputs) const;
+  /// The positions [begin, end) of the window of output i that lie inside an input of `size`.
+  std::pair<std::int64_t, std::int64_t> taps(std::int64_t i, std::int64_t size) const;
 };
 
 /// Windows over two axes; where an op has one, it is `columns` and there is one row.

@@ -12,45 +12,10 @@
 #include "backends/cpu/function_kernel.h"
 #include "backends/cpu/kernels/product/packed.h"
 #include "backends/cpu/kernels/product/product.h"
+#include "backends/cpu/kernels/taps.h"
 #include "backends/cpu/kernels/window.h"
 
-#undef HWY_TARGET_INCLUDE
-#define HWY_TARGET_INCLUDE "backends/cpu/kernels/product/conv.cc"
-#include <hwy/foreach_target.h>  // IWYU pragma: keep
-#include <hwy/highway.h>
-
-HWY_BEFORE_NAMESPACE();
-namespace quern::cpu::HWY_NAMESPACE {
-namespace hn = hwy::HWY_NAMESPACE;
-
-/// y[i] = fma(w, x[i * stride], y[i])
-void AddScaled(float w, const float* x, std::int64_t stride, float* y, std::int64_t n) {
-  const hn::CappedTag<float, 16> d;
-  const std::int64_t lanes = static_cast<std::int64_t>(hn::Lanes(d));
-  const auto weight = hn::Set(d, w);
-  HWY_ALIGN float gathered[16] = {}, sums[16] = {};
-  std::int64_t i = 0;
-  for (; i + lanes <= n; i += lanes) {
-    const float* from = x + i;
-    if (stride != 1) {
-      for (std::int64_t k = 0; k < lanes; ++k) gathered[k] = x[(i + k) * stride];
-      from = gathered;
-    }
-    hn::StoreU(hn::MulAdd(weight, hn::LoadU(d, from), hn::LoadU(d, y + i)), d, y + i);
-  }
-  if (i == n) return;
-  for (std::int64_t k = i; k < n; ++k) gathered[k - i] = x[k * stride], sums[k - i] = y[k];
-  hn::Store(hn::MulAdd(weight, hn::Load(d, gathered), hn::Load(d, sums)), d, sums);
-  for (std::int64_t k = i; k < n; ++k) y[k] = sums[k - i];
-}
-
-}  // namespace quern::cpu::HWY_NAMESPACE
-HWY_AFTER_NAMESPACE();
-
-#if HWY_ONCE
 namespace quern::cpu {
-HWY_EXPORT(AddScaled);
-
 namespace {
 
 constexpr std::int64_t kPieceDepth = 256;  // 256 x 256 patches are 256 KiB: they stay in the second-level cache while the weights pass
@@ -211,25 +176,16 @@ class ConvKernel final : public plan::Kernel {
 
   /// One channel of a depthwise convolution.
   void run_channel(const ir::Call& call, const ConvShape& s, std::int64_t unit) const {
-    const auto add_scaled = HWY_DYNAMIC_DISPATCH(AddScaled);
-    const std::int64_t output = unit % (s.groups * s.outputs), image = unit / (s.groups * s.outputs);
+    const std::int64_t output = unit % (s.groups * s.outputs), image = unit / (s.groups * s.outputs), w_row = s.window.columns.kernel;
     const float* x = call.in(0).as<float>() + (image * s.groups + output / s.outputs) * s.height * s.width;
     const float* w = weights_.get() + output * s.depth;
     const float bias = call.has(2) ? call.in(2).as<float>()[output] : 0.0f;
     float* y = call.out(0).as<float>() + unit * s.pixels();
-    for (std::int64_t oy = 0; oy < s.out_height; ++oy, y += s.out_width) {
-      std::fill(y, y + s.out_width, bias);
-      for (std::int64_t ky = 0; ky < s.window.rows.kernel; ++ky) {
-        const std::int64_t row = s.window.rows.position(oy, ky);
-        if (row < 0 || row >= s.height) continue;
-        for (std::int64_t kx = 0; kx < s.window.columns.kernel; ++kx) {
-          const auto [begin, end] = s.window.columns.inside(kx, s.width, s.out_width);
-          if (begin < end)
-            add_scaled(w[ky * s.window.columns.kernel + kx], x + row * s.width + s.window.columns.position(begin, kx),
-                       s.window.columns.stride, y + begin, end - begin);
-        }
-      }
-    }
+    for (std::int64_t oy = 0; oy < s.out_height; ++oy, y += s.out_width)
+      for_window_runs(s.window, x, s.height, s.width, oy, s.out_width,
+                      [&](const Taps& taps, std::int64_t ky, std::int64_t kx, std::int64_t begin, std::int64_t end) {
+                        weighted_taps(taps, w + ky * w_row + kx, w_row, bias, y + begin, end - begin);
+                      });
   }
 
   ConvShape base_{};  // what does not depend on the call
@@ -249,4 +205,3 @@ std::unique_ptr<plan::Kernel> lower_conv(const ir::Node& node) {
 }
 
 }  // namespace quern::cpu
-#endif  // HWY_ONCE
