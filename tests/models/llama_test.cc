@@ -118,8 +118,9 @@ TEST(Config, hyper_parameters_that_make_no_sense_are_clear_errors) {
     for (const double bad : {kNan, kInfinity, -kInfinity, 0.0, -1.0})
       EXPECT_EQ(with(key, bad), "'llama." + std::string(key) + "' is " + std::to_string(bad) + "; a positive number makes sense");
   for (const auto& [key, most] : counts)
-    if (key != "attention.head_count_kv")
+    if (key != "attention.head_count_kv") {
       EXPECT_EQ(error_of([&, k = key](StubCheckpoint& c) { c.keys.erase(k); }), "'llama." + key + "' is missing");
+    }
   EXPECT_EQ(with("attention.head_count_kv", 3), "'llama.attention.head_count_kv' is 3; it must divide the 4 heads");
   EXPECT_EQ(error_of([](StubCheckpoint& c) { c.keys["attention.head_count"] = c.keys["attention.head_count_kv"] = 3; }),
             "'llama.attention.head_count' is 3; it must divide the width 64");
