@@ -22,7 +22,7 @@ Value replace_all(Render& r, const Value& text, const Value& old, const Value& w
     return out.take(text.markup);
   }
   for (; count != 0; --count) {
-    const std::size_t found = view.find(what, pos);
+    const std::size_t found = find_text(view, what, pos);
     if (found == view.npos) break;
     out.add(*text.string, pos, found);
     out.add(*with.string);
@@ -120,7 +120,8 @@ Value split(Render& r, const Value& self, const Value* a, Args) {
   const std::string_view separator = required_text(a[0]);
   if (separator.empty()) bad_argument("empty separator");
   std::size_t pos = 0;
-  for (std::size_t found; left-- != 0 && (found = text.find(separator, pos)) != text.npos; pos = found + separator.size()) add(pos, found);
+  for (std::size_t found; left-- != 0 && (found = find_text(text, separator, pos)) != text.npos; pos = found + separator.size())
+    add(pos, found);
   add(pos, text.size());
   return Value::of(parts);
 }
@@ -151,14 +152,12 @@ Value split_right(Render& r, const Value& self, const Value* a, Args) {
   } else {
     const std::string_view separator = required_text(a[0]);
     if (separator.empty()) bad_argument("empty separator");
-    std::size_t end = text.size();
-    while (left-- != 0 && end >= separator.size()) {
-      const std::size_t found = text.rfind(separator, end - separator.size());
-      if (found == text.npos) break;
-      add(found + separator.size(), end);
-      end = found;
-    }
-    add(0, end);
+    const std::string backwards = reversed(text), separator_backwards = reversed(separator);
+    std::size_t pos = 0;  // in `backwards`
+    for (std::size_t found; left-- != 0 && (found = find_text(backwards, separator_backwards, pos)) != text.npos;
+         pos = found + separator.size())
+      add(text.size() - found, text.size() - pos);
+    add(0, text.size() - pos);
   }
   std::reverse(parts->data, parts->data + parts->size);
   return Value::of(parts);
@@ -168,7 +167,7 @@ template <bool kRight>
 Value partition(Render& r, const Value& self, const Value* a, Args) {
   const std::string_view text = self.text(), separator = required_text(a[0]);
   if (separator.empty()) bad_argument("empty separator");
-  const std::size_t found = kRight ? text.rfind(separator) : text.find(separator);
+  const std::size_t found = kRight ? find_last_text(text, separator) : find_text(text, separator);
   List* parts = make_list(r.heap(), 3, Sequence::tuple);
   const auto add = [&](std::size_t from, std::size_t to) { append(r.heap(), *parts, substring(r.heap(), self, from, to)); };
   if (found != text.npos) {
@@ -210,7 +209,7 @@ Value find(Render& r, const Value& self, const Value* a, Args) {
   r.work(self.string->size);
   const Window w = window(self, a[1], a[2]);
   const std::string_view text = self.text().substr(w.begin, w.end - w.begin);
-  const std::size_t found = w.empty_before ? text.npos : kRight ? text.rfind(what) : text.find(what);
+  const std::size_t found = w.empty_before ? text.npos : kRight ? find_last_text(text, what) : find_text(text, what);
   if (found != text.npos) return of_size(code_points(self.text().substr(0, w.begin + found)));
   if (kMustExist) bad_argument("substring not found");
   return Value::of(std::int64_t{-1});
@@ -224,7 +223,7 @@ Value count(Render& r, const Value& self, const Value* a, Args) {
   const std::string_view text = self.text().substr(w.begin, w.end - w.begin);
   if (what.empty()) return of_size(code_points(text) + 1);
   std::int64_t n = 0;
-  for (std::size_t pos = 0; (pos = text.find(what, pos)) != text.npos; pos += what.size()) ++n;
+  for (std::size_t pos = 0; (pos = find_text(text, what, pos)) != text.npos; pos += what.size()) ++n;
   return Value::of(n);
 }
 

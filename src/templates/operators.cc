@@ -15,6 +15,14 @@ constexpr int kMaxDepth = 256;
 
 std::string quoted_type(const Value& v) { return "'" + std::string(type_name(v)) + "'"; }
 
+constexpr std::size_t kBytesAtOnce = 16;  // comparing so many bytes takes about as long as one step of anything else
+
+bool same_text(std::string_view a, std::string_view b) {
+  if (a.size() != b.size()) return false;
+  count_work(a.size() / kBytesAtOnce);
+  return a == b;
+}
+
 bool is_tuple(const Value& v) { return v.is(Kind::list) && (v.list->type == Sequence::tuple || v.list->type == Sequence::group); }
 
 int sign(double d) { return d < 0 ? -1 : d > 0 ? 1 : 0; }
@@ -198,12 +206,13 @@ bool truth(const Value& v) {
 
 bool equal(const Value& a, const Value& b, int depth) {
   if (depth > kMaxDepth) too_deep();
+  count_work(1);
   if (a.is_number() && b.is_number())
     return compare_numbers(a, b) == 0 && !(a.is(Kind::real) && std::isnan(a.real)) && !(b.is(Kind::real) && std::isnan(b.real));
   if (a.kind != b.kind) return false;
   switch (a.kind) {
     case Kind::string:
-    case Kind::big: return a.text() == b.text();
+    case Kind::big: return same_text(a.text(), b.text());
     case Kind::none:
     case Kind::undefined: return true;
     case Kind::list: {
@@ -228,10 +237,14 @@ bool equal(const Value& a, const Value& b, int depth) {
 
 int compare(const Value& a, const Value& b, std::string_view op, int depth) {
   if (depth > kMaxDepth) too_deep();
+  count_work(1);
   if (a.is(Kind::undefined)) fail_undefined(a);
   if (b.is(Kind::undefined)) fail_undefined(b);
   if (numeric(a) && numeric(b)) return compare_numbers(a, b);
-  if (a.is(Kind::string) && b.is(Kind::string)) return a.text().compare(b.text());  // UTF-8 sorts as its code points do
+  if (a.is(Kind::string) && b.is(Kind::string)) {
+    count_work(std::min(a.text().size(), b.text().size()) / kBytesAtOnce);
+    return a.text().compare(b.text());  // UTF-8 sorts as its code points do
+  }
   if (a.is(Kind::list) && b.is(Kind::list)) {
     const Sequence type = a.list->type;
     if ((type == Sequence::list && b.list->type == type) || (is_tuple(a) && is_tuple(b))) {
@@ -247,7 +260,7 @@ bool contains(Heap& heap, const Value& container, const Value& item) {
   switch (container.kind) {
     case Kind::string:
       if (!item.is(Kind::string)) fail("'in <string>' requires string as left operand, not " + std::string(type_name(item)));
-      return container.text().find(item.text()) != std::string_view::npos;
+      return find_text(container.text(), item.text()) != std::string_view::npos;
     case Kind::dict: return container.dict->find(item) != nullptr;
     case Kind::undefined: return false;
     default: {

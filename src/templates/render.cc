@@ -6,6 +6,16 @@
 #include <utility>
 
 namespace quern::templates {
+namespace {
+
+thread_local Render* running = nullptr;  // the innermost of this thread
+
+}  // namespace
+
+void count_work(std::size_t amount) {
+  if (running != nullptr) running->work(amount);
+}
+
 Render::Render(const Program& program, const Value& context, const Budget& budget)
     : program_(program),
       budget_(budget),
@@ -20,7 +30,14 @@ Render::Render(const Program& program, const Value& context, const Budget& budge
   scope_ = open_scope(nullptr);
 }
 
-void Render::run() { execute(program_.root); }
+void Render::run() {
+  struct Running {
+    explicit Running(Render* render) : outer(std::exchange(running, render)) {}
+    ~Running() { running = outer; }
+    Render* outer;
+  } const now(this);
+  execute(program_.root);
+}
 
 void Render::out_of_steps() const {
   throw Error(Code::resource_exhausted, "the template takes more than " + std::to_string(budget_.steps) + " steps");

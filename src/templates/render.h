@@ -117,7 +117,7 @@ class Render {
   void step(const Node& n) {
     offset_ = n.offset;
     if (++steps_ > budget_.steps) out_of_steps();
-    if ((steps_ & 1023) == 0) check_time();
+    if ((steps_ & 127) == 0) check_time();  // a step may take a millisecond: texts are up to some hundred MB
   }
   [[noreturn]] void out_of_steps() const;
   void check_time() const;

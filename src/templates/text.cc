@@ -6,6 +6,7 @@
 #include <charconv>
 #include <cmath>
 #include <cstdlib>
+#include <cstring>
 
 namespace quern::templates {
 namespace {
@@ -29,6 +30,7 @@ std::size_t sequence_length(std::string_view t, std::size_t pos) {
 }
 
 bool contains_code_point(std::string_view chars, char32_t c) {
+  count_work(chars.size());
   for (std::size_t i = 0; i < chars.size();)
     if (next_code_point(chars, i) == c) return true;
   return false;
@@ -68,6 +70,20 @@ void append_title(std::string& out, char32_t c) {
 }
 
 }  // namespace
+
+std::size_t find_text(std::string_view text, std::string_view what, std::size_t from) {
+  if (from > text.size()) return text.npos;
+  if (what.empty()) return from;
+  const void* found = ::memmem(text.data() + from, text.size() - from, what.data(), what.size());  // two-way search: linear
+  return found == nullptr ? text.npos : static_cast<std::size_t>(static_cast<const char*>(found) - text.data());
+}
+
+std::size_t find_last_text(std::string_view text, std::string_view what) {
+  const std::size_t found = find_text(reversed(text), reversed(what));
+  return found == text.npos ? found : text.size() - found - what.size();
+}
+
+std::string reversed(std::string_view text) { return {text.rbegin(), text.rend()}; }
 
 char32_t next_code_point(std::string_view t, std::size_t& pos) {
   const auto byte = [&](std::size_t i) { return static_cast<char32_t>(static_cast<unsigned char>(t[i])); };

@@ -32,6 +32,14 @@ std::string lower(std::string_view text);
 std::string title(std::string_view text);  // str.title: a letter after a non-letter is upper case
 std::string capitalize(std::string_view text);
 
+/// Where `what` begins in `text` from `from` on, or npos. Takes time that grows with the sum of the sizes, where std::string_view::find may
+/// take their product ("aaaa…b" in "aaaa…").
+std::size_t find_text(std::string_view text, std::string_view what, std::size_t from = 0);
+/// The last such place, or npos; in the same time.
+std::size_t find_last_text(std::string_view text, std::string_view what);
+/// The bytes from back to front.
+std::string reversed(std::string_view text);
+
 /// Bytes [first, second) that are left after stripping white space, or the code points in `chars`.
 std::pair<std::size_t, std::size_t> strip(std::string_view text, bool left, bool right);
 std::pair<std::size_t, std::size_t> strip(std::string_view text, std::string_view chars, bool left, bool right);

@@ -91,6 +91,7 @@ const Value* Dict::find(const Value& key) const {
 }
 
 std::size_t hash(const Value& v, int depth) {
+  count_work(1);
   switch (v.kind) {
     case Kind::string:
     case Kind::big: return mix(std::hash<std::string_view>{}(v.text()));

@@ -49,6 +49,10 @@ class Heap {
   std::size_t left_ = 0, used_ = 0, limit_;
 };
 
+/// Counts work on values (bytes, items) for the render that this thread is in, if any: comparisons and searches in dicts happen where no
+/// render is at hand. Errors: resource_exhausted when the render's time is over.
+void count_work(std::size_t amount);
+
 enum class Kind : std::uint8_t {
   absent,  // an argument that was not given
   undefined,

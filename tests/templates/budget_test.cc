@@ -99,6 +99,47 @@ TEST(TemplateBudget, stops_slow_work_by_the_clock) {
             Code::resource_exhausted);
 }
 
+// Values that share their parts are small in memory and huge to walk.
+TEST(TemplateBudget, stops_comparisons_of_values_that_share_their_parts) {
+  Budget budget;
+  budget.time = std::chrono::milliseconds(200);
+  const auto doubled = [](const std::string& open, const std::string& close, const std::string& use) {
+    std::string out = "{% set n = namespace(x=" + open + "1, 1" + close + ", y=" + open + "1, 1" + close + ") %}{% for i in range(60) %}";
+    for (const std::string name : {"n.x", "n.y"}) out += "{% set " + name + " = " + open + name + ", " + name + close + " %}";
+    return out + "{% endfor %}" + use;
+  };
+  for (const std::string use :
+       {"{{ n.x == n.y }}", "{{ n.x != n.y }}", "{{ n.x < n.y }}", "{{ [n.x, n.y] | sort | length }}", "{{ n.x in [n.y] }}",
+        "{{ [n.x].index(n.y) }}", "{{ [n.x].count(n.y) }}", "{{ [n.x, n.y] | max | length }}", "{{ n.x is eq(n.y) }}"})
+    EXPECT_EQ(failure(doubled("[", "]", use), budget), Code::resource_exhausted) << use;
+  for (const std::string use : {"{{ {n.x: 1} }}", "{{ {}[n.x] }}", "{{ [n.x, n.y] | unique | list | length }}", "{{ {}.get(n.x) }}"})
+    EXPECT_EQ(failure(doubled("(", ")", use), budget), Code::resource_exhausted) << use;
+}
+
+TEST(TemplateBudget, stops_a_dict_of_keys_that_all_have_one_hash) {
+  Budget budget;
+  budget.time = std::chrono::milliseconds(200);
+  EXPECT_EQ(
+      failure("{% set l = [] %}{% for i in range(60000) %}{% set _ = l.append(namespace()) %}{% endfor %}{{ l | unique | list | length }}",
+              budget),
+      Code::resource_exhausted);
+}
+
+TEST(TemplateBudget, searches_texts_in_time_that_grows_with_their_size_alone) {
+  const std::string many = "{% set a = 'a' * 2000000 %}{% set m = 'a' * 1000000 %}{% set b = m ~ 'b' %}{% set c = 'b' ~ m %}";
+  const auto start = std::chrono::steady_clock::now();
+  Heap heap;
+  EXPECT_EQ(
+      Template(many + "{{ a.find(b) }} {{ a.rfind(c) }} {{ b in a }} {{ a.count(b) }} {{ a.split(b) | length }} {{ a.rsplit(c) | length }} "
+                      "{{ a.partition(b)[1] }}{{ a.rpartition(c)[1] }}{{ a.replace(b, '') | length }}")
+          .render(Value::of(make_dict(heap))),
+      "-1 -1 False 0 1 1 2000000");
+  EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::seconds(5));
+  Budget budget;
+  budget.time = std::chrono::milliseconds(200);
+  EXPECT_EQ(failure(many + "{{ a.strip(c.replace('a', 'c') ~ 'a') }}", budget), Code::resource_exhausted);
+}
+
 TEST(TemplateBudget, holds_for_what_the_caller_allows) {
   Budget budget;
   budget.steps = 100;
