@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <chrono>
 #include <cstring>
 #include <memory>
 #include <optional>
@@ -9,6 +10,9 @@
 
 namespace quern::passes {
 namespace {
+
+constexpr std::int64_t kMaxElements = std::int64_t{1} << 23;
+constexpr auto kMaxTime = std::chrono::seconds(10);
 
 ir::TensorView static_view(const ir::Value& value, const std::byte* data) {
   ir::TensorView view;
@@ -26,8 +30,9 @@ std::optional<std::int64_t> static_bytes(const ir::Value& value) {
 }
 
 /// The node's outputs, computed now; nothing when it is not made of constants, or too large, or fails on its data.
-std::optional<std::vector<ir::Value*>> evaluate(ir::Graph& graph, const ir::Node& node, std::int64_t max_bytes) {
-  if (!has(node.op->traits, ir::Trait::pure) || node.op->reference == nullptr || !node.regions.empty() || node.inputs.empty()) return std::nullopt;
+std::optional<std::vector<ir::Value*>> evaluate(ir::Graph& graph, const ir::Node& node, std::int64_t& bytes_left) {
+  if (!has(node.op->traits, ir::Trait::pure) || node.op->reference == nullptr || !node.regions.empty() || node.inputs.empty())
+    return std::nullopt;
   std::vector<ir::TensorView> views;
   views.reserve(node.inputs.size() + node.outputs.size());
   std::vector<const ir::TensorView*> pointers;
@@ -37,13 +42,20 @@ std::optional<std::vector<ir::Value*>> evaluate(ir::Graph& graph, const ir::Node
     pointers.push_back(value == nullptr ? nullptr : &views.back());
   }
   std::vector<std::shared_ptr<std::vector<std::byte>>> results;
+  std::int64_t needed = 0;
   for (const ir::Value* value : node.outputs) {
     const auto bytes = static_bytes(*value);
-    if (!bytes || *bytes < 0 || *bytes > max_bytes) return std::nullopt;
+    if (!bytes || *bytes < 0 || *bytes > bytes_left - needed) return std::nullopt;
+    needed += *bytes;
     results.push_back(std::make_shared<std::vector<std::byte>>(static_cast<std::size_t>(*bytes)));
     views.push_back(static_view(*value, results.back()->data()));
     pointers.push_back(&views.back());
   }
+  // The work of an op that is not element-wise may be the product of its sizes.
+  if (!has(node.op->traits, ir::Trait::elementwise) &&
+      std::any_of(views.begin(), views.end(), [](const ir::TensorView& v) { return v.elements() > kMaxElements; }))
+    return std::nullopt;
+  bytes_left -= needed;
   std::atomic<const char*> failure{nullptr};
   node.op->reference(ir::Call{&node, pointers.data(), pointers.data() + node.inputs.size(), &failure});
   if (failure.load() != nullptr) return std::nullopt;
@@ -75,6 +87,7 @@ std::optional<ir::Value*> from_contents(ir::Graph& graph, const ir::Value& value
 }  // namespace
 
 void fold_constants(ir::Graph& graph, std::int64_t max_bytes) {
+  const auto end = std::chrono::steady_clock::now() + kMaxTime;
   std::vector<ir::Node*> nodes;
   for (const auto& node : graph.nodes()) nodes.push_back(node.get());
   for (ir::Node* node : nodes) {
@@ -83,10 +96,17 @@ void fold_constants(ir::Graph& graph, std::int64_t max_bytes) {
         graph.replace_uses(node->outputs[0], *known);
         continue;
       }
+    if (std::chrono::steady_clock::now() > end) continue;
     if (const auto constants = evaluate(graph, *node, max_bytes))
       for (std::size_t i = 0; i < constants->size(); ++i) graph.replace_uses(node->outputs[i], (*constants)[i]);
   }
   graph.remove_unused();
+}
+
+void fold_constants(ir::Graph& graph) {
+  std::int64_t bytes = 0;
+  for (const ir::Value* value : graph.constants()) bytes += static_cast<std::int64_t>(value->constant->bytes);
+  fold_constants(graph, (std::int64_t{64} << 20) + 8 * bytes);
 }
 
 }  // namespace quern::passes

@@ -4,26 +4,32 @@
 
 namespace quern::passes {
 
-/// Evaluates, with the ops' reference kernels, what depends on constants alone, and values whose contents shape inference knows. Results larger
-/// than `max_bytes` each stay in the graph.
-void fold_constants(ir::Graph& graph, std::int64_t max_bytes = std::int64_t{1} << 30);
+/// Evaluates, with the ops' reference kernels, what depends on constants alone, and values whose contents shape inference knows. What would
+/// take more than `max_bytes` of results in all, products of large matrices, and what is left after ten seconds stays in the graph: a small
+/// hostile file must not cost much memory or time.
+void fold_constants(ir::Graph& graph, std::int64_t max_bytes);
+/// The same with results of at most 64 MiB and eight times the bytes of the graph's own constants.
+void fold_constants(ir::Graph& graph);
 
 /// Computes equal things once: pure nodes with the same op, inputs and attributes.
 void eliminate_common(ir::Graph& graph);
 
-/// Removes what gives its input back: identity, casts to the type that it has, transposes that change nothing. Two transposes in a row become one.
+/// Removes what gives its input back: identity, casts to the type that it has, transposes that change nothing. Two transposes in a row
+/// become one.
 void remove_identities(ir::Graph& graph);
 
-/// Moves transposes past element-wise nodes, toward the outputs, so that those of a model that was made for another order of axes meet and cancel.
-/// Only where all operands were transposed alike and nothing else needs the transposed values. Includes remove_identities and fold_constants.
+/// Moves transposes past element-wise nodes, toward the outputs, so that those of a model that was made for another order of axes meet and
+/// cancel. Only where all operands were transposed alike and nothing else needs the transposed values. Includes remove_identities and
+/// fold_constants.
 void sink_transposes(ir::Graph& graph);
 
-/// Additions, subtractions, products and quotients by one constant a channel, and batch normalizations, that follow a convolution become part of
-/// its weights and bias. They are put together in f64; each weight that is scaled is rounded once more.
+/// Additions, subtractions, products and quotients by one constant a channel, and batch normalizations, that follow a convolution become
+/// part of its weights and bias. They are put together in f64; each weight that is scaled is rounded once more.
 void fold_into_conv(ir::Graph& graph);
 
-/// Lets products with block-quantised weights run on integers: their input goes through quantize_activations first. This is what makes precision
-/// `fast` of a language model; a graph without this pass computes in float32.
-void quantize_activations(ir::Graph& graph);
+/// Lets products with block-quantised weights run on integers: their input goes through quantize_activations first. This is what makes
+/// precision `fast` of a language model; a graph without this pass computes in float32. Products that the backend cannot do on integers, as
+/// `has_integer_product(type, width)` of their weights says, stay in float32.
+void quantize_activations(ir::Graph& graph, bool (*has_integer_product)(ir::DType weights, std::int64_t width));
 
 }  // namespace quern::passes

@@ -5,12 +5,15 @@
 
 namespace quern::passes {
 
-void quantize_activations(ir::Graph& graph) {
+void quantize_activations(ir::Graph& graph, bool (*has_integer_product)(ir::DType weights, std::int64_t width)) {
   std::vector<ir::Node*> products;
   for (const auto& node : graph.nodes()) {
     if (node->op != &ops::linear) continue;
     const ir::Type &x = node->inputs[0]->type, &w = node->inputs[1]->type;
-    if (x.dtype == ir::DType::f32 && ir::is_block(w.dtype) && x.shape[1].divisible_by(ir::block_elements(ir::DType::a8))) products.push_back(node.get());
+    const auto width = w.shape[1].constant();
+    if (x.dtype == ir::DType::f32 && ir::is_block(w.dtype) && width && *width % ir::block_elements(ir::DType::a8) == 0 &&
+        has_integer_product(w.dtype, *width))
+      products.push_back(node.get());
   }
   for (ir::Node* node : products) {
     const std::string name = node->inputs[0]->name + ".a8";

@@ -28,12 +28,14 @@ std::shared_ptr<const GraphModel> GraphModel::load(const std::string& path) {
   return model;
 }
 
-GraphSession::GraphSession(std::shared_ptr<const GraphModel> model, ThreadPool& pool) : model_(std::move(model)), session_(model_->program(), pool) {}
+GraphSession::GraphSession(std::shared_ptr<const GraphModel> model, ThreadPool& pool)
+    : model_(std::move(model)), session_(model_->program(), pool) {}
 
 ir::SymbolValues GraphSession::solve_symbols(std::span<const ir::TensorView> inputs) const {
   const std::span<const GraphModel::Port> ports = model_->inputs();
   if (inputs.size() != ports.size())
-    throw Error(Code::invalid_argument, "the model takes " + std::to_string(ports.size()) + " inputs, not " + std::to_string(inputs.size()));
+    throw Error(Code::invalid_argument,
+                "the model takes " + std::to_string(ports.size()) + " inputs, not " + std::to_string(inputs.size()));
   const auto refuse = [&](const GraphModel::Port& port, const std::string& what) {
     return Error(Code::invalid_argument, "input '" + port.name + "' must be " + to_string(port.type) + ": " + what);
   };
@@ -44,13 +46,15 @@ ir::SymbolValues GraphSession::solve_symbols(std::span<const ir::TensorView> inp
     if (inputs[i].dtype != ports[i].type.dtype) throw refuse(ports[i], "it is " + std::string(ir::name(inputs[i].dtype)));
     if (inputs[i].rank != static_cast<std::int64_t>(shape.size())) throw refuse(ports[i], "it has rank " + std::to_string(inputs[i].rank));
     for (std::size_t d = 0; d < shape.size(); ++d)
-      if (const std::string text = shape[d].to_string(); std::find(symbols.begin(), symbols.end(), text) != symbols.end()) values.emplace(text, inputs[i].dims[d]);
+      if (const std::string text = shape[d].to_string(); std::find(symbols.begin(), symbols.end(), text) != symbols.end())
+        values.emplace(text, inputs[i].dims[d]);
   }
   // Now every dimension must agree, also where a symbol stands twice or inside an expression.
   for (std::size_t i = 0; i < ports.size(); ++i)
     for (std::size_t d = 0; d < ports[i].type.shape.size(); ++d)
       if (const std::int64_t wanted = ports[i].type.shape[d].evaluate(values); wanted != inputs[i].dims[d])
-        throw refuse(ports[i], "dimension " + std::to_string(d) + " is " + std::to_string(inputs[i].dims[d]) + " where " + std::to_string(wanted) + " is needed");
+        throw refuse(ports[i], "dimension " + std::to_string(d) + " is " + std::to_string(inputs[i].dims[d]) + " where " +
+                                   std::to_string(wanted) + " is needed");
   for (const std::string& symbol : symbols)
     if (!values.contains(symbol)) throw Error(Code::unsupported, "the size '" + symbol + "' cannot be told from the inputs' shapes");
   return values;

@@ -8,8 +8,7 @@
 #include "backends/cpu/cpu_backend.h"
 #include "base/error.h"
 #include "base/mapped_file.h"
-#include "models/family.h"
-#include "passes/passes.h"
+#include "runtime/detail/language_graph.h"
 
 namespace quern::runtime {
 namespace {
@@ -35,12 +34,7 @@ std::shared_ptr<const LanguageModel> LanguageModel::load(const std::string& path
   auto model = std::make_shared<LanguageModel>();
   model->options_ = options;
   model->file_ = std::make_shared<const gguf::File>(gguf::File::open(path));
-  const bool exact = options.precision == Precision::exact;
-  models::GraphOptions graph_options;
-  graph_options.kv_dtype = exact ? ir::DType::f32 : ir::DType::f16;
-  graph_options.kv_block_tokens = options.kv_block_tokens;
-  models::LanguageModel built = models::build(*models::gguf_checkpoint(model->file_), graph_options);
-  if (!exact) passes::quantize_activations(*built.graph);
+  models::LanguageModel built = language_graph(model->file_, options);
   cpu::CpuBackend backend;
   plan::Backend* const backends[] = {&backend};
   model->program_ = plan::Program::compile(*built.graph, backends);
@@ -57,13 +51,20 @@ std::int64_t LanguageModel::kv_block_bytes() const {
   return sum;
 }
 
-LanguageRunner::LanguageRunner(std::shared_ptr<const LanguageModel> model, ThreadPool& pool, std::int64_t blocks, std::int64_t max_sequences,
-                               std::int64_t max_blocks_per_sequence)
-    : model_(std::move(model)), blocks_(blocks), max_sequences_(max_sequences), max_blocks_per_sequence_(max_blocks_per_sequence), session_(model_->program(), pool) {
+LanguageRunner::LanguageRunner(std::shared_ptr<const LanguageModel> model, ThreadPool& pool, std::int64_t blocks,
+                               std::int64_t max_sequences, std::int64_t max_blocks_per_sequence)
+    : model_(std::move(model)),
+      blocks_(blocks),
+      max_sequences_(max_sequences),
+      max_blocks_per_sequence_(max_blocks_per_sequence),
+      session_(model_->program(), pool) {
   const plan::Program& program = *model_->program();
-  for (std::size_t i = 0; i < program.states().size(); ++i) cache_bytes_ += static_cast<std::size_t>(round_up(state_bytes(program, i, blocks)));
+  for (std::size_t i = 0; i < program.states().size(); ++i)
+    cache_bytes_ += static_cast<std::size_t>(round_up(state_bytes(program, i, blocks)));
   void* memory = ::mmap(nullptr, cache_bytes_, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-  if (memory == MAP_FAILED) throw Error(Code::resource_exhausted, "no memory for a cache of " + std::to_string(cache_bytes_) + " bytes").hint("ask for a shorter context");
+  if (memory == MAP_FAILED)
+    throw Error(Code::resource_exhausted, "no memory for a cache of " + std::to_string(cache_bytes_) + " bytes")
+        .hint("ask for a shorter context");
   cache_ = static_cast<std::byte*>(memory);
   std::byte* next = cache_;
   for (std::size_t i = 0; i < program.states().size(); ++i) {
@@ -78,7 +79,8 @@ LanguageRunner::~LanguageRunner() {
 }
 
 std::span<const float> LanguageRunner::run(const Batch& batch, unsigned max_workers) {
-  QUERN_ASSERT(batch.positions.size() == batch.ids.size() && batch.sequence.size() == batch.ids.size() && batch.slots.size() == batch.ids.size());
+  QUERN_ASSERT(batch.positions.size() == batch.ids.size() && batch.sequence.size() == batch.ids.size() &&
+               batch.slots.size() == batch.ids.size());
   QUERN_ASSERT(static_cast<std::int64_t>(batch.block_table.size()) == max_sequences_ * max_blocks_per_sequence_);
   const std::span<const std::string> symbols = model_->program()->symbols();
   for (std::size_t i = 0; i < symbols.size(); ++i) {
@@ -90,7 +92,8 @@ std::span<const float> LanguageRunner::run(const Batch& batch, unsigned max_work
   }
   plan::Binding& binding = session_.bind(symbol_values_);
   const auto bytes = [](std::span<const std::int32_t> s) { return reinterpret_cast<const std::byte*>(s.data()); };
-  const std::array<const std::byte*, 6> inputs = {bytes(batch.ids), bytes(batch.positions), bytes(batch.sequence), bytes(batch.slots), bytes(batch.block_table), bytes(batch.rows)};
+  const std::array<const std::byte*, 6> inputs = {bytes(batch.ids),   bytes(batch.positions),   bytes(batch.sequence),
+                                                  bytes(batch.slots), bytes(batch.block_table), bytes(batch.rows)};
   session_.run(binding, inputs, max_workers);
   const ir::TensorView& logits = binding.output(0);
   return {logits.as<float>(), static_cast<std::size_t>(logits.elements())};

@@ -3,9 +3,8 @@
 #include <set>
 
 #include "backends/cpu/kernels/linear/linear.h"
-#include "models/family.h"
-#include "passes/passes.h"
 #include "plan/program.h"
+#include "runtime/detail/language_graph.h"
 
 namespace quern::runtime {
 namespace {
@@ -57,12 +56,7 @@ class PlanningBackend final : public plan::Backend {
 }  // namespace
 
 MemoryNeed memory_need(const std::shared_ptr<const gguf::File>& file, const LanguageOptions& options, std::int64_t step_tokens) {
-  const bool exact = options.precision == Precision::exact;
-  models::GraphOptions graph_options;
-  graph_options.kv_dtype = exact ? ir::DType::f32 : ir::DType::f16;
-  graph_options.kv_block_tokens = options.kv_block_tokens;
-  const models::LanguageModel built = models::build(*models::gguf_checkpoint(file), graph_options);
-  if (!exact) passes::quantize_activations(*built.graph);
+  const models::LanguageModel built = language_graph(file, options);
   PlanningBackend backend;
   plan::Backend* const backends[] = {&backend};
   const auto program = plan::Program::compile(*built.graph, backends);

@@ -140,8 +140,21 @@ TEST(EliminateCommon, writes_to_a_state_stay) {
   EXPECT_EQ(after(eliminate_common, text), printed(text));
 }
 
+void quantize_all_but_q4_K(ir::Graph& graph) {
+  quantize_activations(graph, [](ir::DType weights, std::int64_t) { return weights != ir::DType::q4_K; });
+}
+
+TEST(QuantizeActivations, products_that_the_backend_cannot_do_on_integers_stay) {
+  const char* text = R"(graph main(%x: f32[T, 256]) {
+    %w = constant "w": q4_K[32, 256]
+    %y = linear(%x, %w)
+    return %y
+  })";
+  EXPECT_EQ(after(quantize_all_but_q4_K, text), printed(text));
+}
+
 TEST(QuantizeActivations, products_with_block_quantised_weights_take_integers_made_once_for_all_of_them) {
-  EXPECT_EQ(after(quantize_activations, R"(graph main(%x: f32[T, 64]) {
+  EXPECT_EQ(after(quantize_all_but_q4_K, R"(graph main(%x: f32[T, 64]) {
     %q = constant "q": q4_1[32, 64]
     %k = constant "k": q8_0[32, 64]
     %a = linear(%x, %q)
@@ -164,7 +177,7 @@ TEST(QuantizeActivations, products_with_plain_weights_stay) {
     %y = linear(%x, %w)
     return %y
   })";
-  EXPECT_EQ(after(quantize_activations, text), printed(text));
+  EXPECT_EQ(after(quantize_all_but_q4_K, text), printed(text));
 }
 
 }  // namespace
