@@ -4,6 +4,21 @@
 
 namespace quern {
 
+namespace {
+
+/// Messages quote files, templates and arguments, where a name may have a megabyte: both ends of it are enough.
+std::string shortened(std::string text) {
+  constexpr std::size_t kMost = 2000, kEnd = 500;
+  if (text.size() <= kMost) return text;
+  const auto inside = [&](std::size_t i) { return (static_cast<unsigned char>(text[i]) & 0xc0) == 0x80; };  // of a UTF-8 character
+  std::size_t from = kMost - kEnd, to = text.size() - kEnd;
+  for (int i = 0; i < 3 && inside(from); ++i) --from;
+  for (int i = 0; i < 3 && inside(to); ++i) ++to;
+  return text.replace(from, to - from, " … ");
+}
+
+}  // namespace
+
 std::string_view name(Code code) {
   switch (code) {
     case Code::invalid_argument: return "invalid_argument";
@@ -17,12 +32,12 @@ std::string_view name(Code code) {
   return "internal";
 }
 
-Error::Error(Code code, std::string message) : code_(code), message_(std::move(message)) { compose(); }
+Error::Error(Code code, std::string message) : code_(code), message_(shortened(std::move(message))) { compose(); }
 
 Error& Error::at(std::string_view path, std::optional<std::uint64_t> offset) {
   if (!where_.empty()) where_ += "; ";
   where_ += "at ";
-  where_ += path;
+  where_ += shortened(std::string(path));
   if (offset) where_ += ", offset " + std::to_string(*offset);
   compose();
   return *this;
@@ -31,13 +46,13 @@ Error& Error::at(std::string_view path, std::optional<std::uint64_t> offset) {
 Error& Error::in(std::string_view place) {
   if (!where_.empty()) where_ += "; ";
   where_ += "in ";
-  where_ += place;
+  where_ += shortened(std::string(place));
   compose();
   return *this;
 }
 
 Error& Error::hint(std::string_view text) {
-  hint_ = text;
+  hint_ = shortened(std::string(text));
   compose();
   return *this;
 }
@@ -50,7 +65,9 @@ void Error::compose() {
 
 namespace detail {
 void assertion_failed(const char* expression, const char* file, int line) {
-  throw Error(Code::internal, std::string("broken invariant: ") + expression).at(file, static_cast<std::uint64_t>(line)).hint("this is a bug in Quern");
+  throw Error(Code::internal, std::string("broken invariant: ") + expression)
+      .at(file, static_cast<std::uint64_t>(line))
+      .hint("this is a bug in Quern");
 }
 }  // namespace detail
 

@@ -14,7 +14,7 @@ enum class Code { invalid_argument, not_found, unsupported, resource_exhausted, 
 /// The code's name as written in logs and JSON, e.g. "data_corrupt".
 std::string_view name(Code code);
 
-/// The one exception type of the library: what was wrong, where, and what to do about it.
+/// The one exception type of the library: what was wrong, where, and what to do about it. Texts of more than 2,000 bytes lose their middle.
 ///   throw Error(Code::data_corrupt, "tensor 'x' ends past the file").at(path, offset).hint("download it again");
 class Error : public std::exception {
  public:

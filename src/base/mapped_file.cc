@@ -14,7 +14,7 @@
 namespace quern {
 
 MappedFile::MappedFile(const std::string& path) : path_(path) {
-  const int fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
+  const int fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);  // a FIFO would wait for a writer
   if (fd < 0) {
     const Code code = errno == ENOENT || errno == ENOTDIR ? Code::not_found : Code::invalid_argument;
     throw Error(code, std::string("cannot open the file: ") + std::strerror(errno)).at(path);

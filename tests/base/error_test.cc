@@ -24,6 +24,20 @@ TEST(Error, every_code_has_its_name) {
   EXPECT_EQ(name(Code::internal), "internal");
 }
 
+TEST(Error, long_texts_keep_both_ends) {
+  std::string name = "first";
+  for (int i = 0; i < 1'000'000; ++i) name += "ä";
+  name += "last";
+  Error error(Code::data_corrupt, "message " + name);
+  error.at("path " + name).in("place " + name).hint("hint " + name);
+  const std::string what = error.what();
+  EXPECT_LT(what.size(), 9000u);
+  for (const std::string start : {"message ", "path ", "place ", "hint "})
+    EXPECT_NE(what.find(start + "firstä"), std::string::npos) << start;
+  EXPECT_NE(what.find("ä … ä"), std::string::npos);
+  EXPECT_NE(what.find("älast"), std::string::npos);
+}
+
 TEST(Error, a_broken_invariant_is_an_internal_error_that_names_it) {
   try {
     QUERN_ASSERT(1 + 1 == 3);

@@ -1,6 +1,7 @@
 #include "base/mapped_file.h"
 
 #include <gtest/gtest.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -73,6 +74,19 @@ TEST_F(MappedFileTest, released_pages_are_read_again) {
        {std::pair<std::size_t, std::size_t>{0, bytes.size()}, {1, 4096}, {100, 3 * 4096}, {5, 0}, {4096, 4096}}) {
     release_pages(mapped.bytes().subspan(first, count));
     EXPECT_EQ(text(mapped), bytes);
+  }
+}
+
+TEST_F(MappedFileTest, does_not_wait_for_the_writer_of_a_fifo) {
+  const std::string path = folder_ + "/fifo";
+  ASSERT_EQ(::mkfifo(path.c_str(), 0600), 0);
+  for (const std::string& other : {path, std::string("/dev/zero")}) {
+    try {
+      const MappedFile mapped(other);
+      ADD_FAILURE() << other;
+    } catch (const Error& error) {
+      EXPECT_NE(std::string(error.what()).find("is not a regular file"), std::string::npos) << error.what();
+    }
   }
 }
 
