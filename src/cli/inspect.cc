@@ -280,7 +280,8 @@ void inspect_gguf(const Options& options) {
     const auto file = gguf::File::open(options.model);
     const auto text = text_of(file, "tokenizer.chat_template");
     if (!text) throw Error(Code::not_found, "the model has no chat template").at(options.model);
-    return print(*text + (text->ends_with('\n') ? "" : "\n"));
+    const std::string shown = stdout_is_terminal() ? printable(*text, true) : *text;
+    return print(shown + (shown.ends_with('\n') ? "" : "\n"));
   }
   const GgufFacts facts(options);
   options.json ? print_json(to_json(facts, options)) : print_table(facts, options);

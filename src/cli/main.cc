@@ -4,7 +4,9 @@
 #include <cstdio>
 #include <cstring>
 #include <exception>
+#include <iostream>
 #include <new>
+#include <sstream>
 #include <string>
 
 #include "base/error.h"
@@ -20,6 +22,19 @@ int fail(std::string message, int status) {
   while (!message.empty() && message.back() == '\n') message.pop_back();
   std::replace(message.begin(), message.end(), '\n', ' ');
   std::fprintf(stderr, "quern: error: %s\n", quern::cli::printable(message).c_str());
+  return status;
+}
+
+int parse(CLI::App& app, int argc, char** argv) {
+  int status = 0;
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::Success& e) {
+    std::ostringstream text;
+    status = app.exit(e, text, std::cerr);  // --help, --version
+    quern::cli::print(text.str());
+  }
+  quern::cli::flush();
   return status;
 }
 
@@ -40,11 +55,7 @@ int main(int argc, char** argv) {
 #include "cli/commands.inc"
 #undef QUERN_COMMAND
   try {
-    app.parse(argc, argv);
-    quern::cli::flush();
-    return 0;
-  } catch (const CLI::Success& e) {
-    return app.exit(e);  // --help, --version
+    return parse(app, argc, argv);
   } catch (const CLI::ParseError& e) {
     return fail(std::string(e.what()) + " (" + called(app) + " --help says more)", kUsage);
   } catch (const quern::cli::UsageError& e) {

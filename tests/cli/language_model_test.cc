@@ -105,6 +105,18 @@ TEST_F(LanguageModel, inspect_shows_nothing_that_drives_the_terminal) {
   EXPECT_EQ(outcome.out.find('\x1b'), std::string::npos);
 }
 
+TEST_F(LanguageModel, texts_of_the_model_do_not_drive_the_terminal_either) {
+  testing::TinyLlama hostile;
+  hostile.more = [](gguf::Writer& out) { out.set("tokenizer.chat_template", "a\x1b]0;b\nc"); };
+  testing::write_tiny_llama(folder / "hostile.gguf", hostile);
+  for (const std::vector<std::string>& arguments : {std::vector<std::string>{"inspect", folder / "hostile.gguf", "--template"},
+                                                    {"tokenize", model, "--ids", "97,27,93,48,59,98,10,99"}}) {
+    Terminal terminal(arguments, folder.path());
+    EXPECT_TRUE(terminal.shows("a\\x1b]0;b\r\nc")) << terminal.shown();
+    EXPECT_EQ(terminal.status(), 0);
+  }
+}
+
 TEST_F(LanguageModel, inspect_prints_the_chat_template_alone) {
   EXPECT_THAT(quern({"inspect", chat_model, "--template"}).out, ::testing::MatchesRegex("\\{% for m.*endfor %\\}\n"));
   EXPECT_EQ(quern({"inspect", model, "--template"}).status, 1);

@@ -1,5 +1,6 @@
 // What holds for every command: help, usage errors, files that are no models.
 #include <gmock/gmock.h>
+#include <sys/stat.h>
 
 #include <filesystem>
 
@@ -122,6 +123,17 @@ TEST(Cli, output_that_cannot_be_written_is_an_error) {
     EXPECT_EQ(outcome.status, 1);
     EXPECT_EQ(outcome.err, "quern: error: cannot write the output: No space left on device\n");
   }
+}
+
+TEST(Cli, help_that_cannot_be_written_is_an_error) {
+  for (const std::vector<std::string>& arguments : {std::vector<std::string>{"--help"}, {"--version"}, {"run", "--help"}})
+    EXPECT_EQ(quern(arguments, "", "/dev/full").err, "quern: error: cannot write the output: No space left on device\n");
+}
+
+TEST(Cli, a_fifo_is_no_model) {
+  const Folder folder;
+  ASSERT_EQ(::mkfifo((folder / "fifo").c_str(), 0600), 0);
+  for (const auto& arguments : readers(folder / "fifo", folder / "out")) expect_error(quern(arguments), 1, "is not a regular file");
 }
 
 TEST(Cli, devices_says_what_the_machine_is) {
