@@ -88,8 +88,12 @@ Isa decide() {
   const char* wish = std::getenv("QUERN_ISA");
   if (wish == nullptr || *wish == '\0') return best;
   const auto isa = isa_from_name(wish);
-  if (!isa) throw Error(Code::invalid_argument, "QUERN_ISA=" + std::string(wish) + " names no instruction set").hint("baseline, avx2, avxvnni, avx512, avx512vnni or amx");
-  if (!machine_has(*isa)) throw Error(Code::invalid_argument, "QUERN_ISA=" + std::string(wish) + ": this machine does not have it").hint("its best is " + std::string(name(best)));
+  if (!isa)
+    throw Error(Code::invalid_argument, "QUERN_ISA=" + std::string(wish) + " names no instruction set")
+        .hint("baseline, avx2, avxvnni, avx512, avx512vnni or amx");
+  if (!machine_has(*isa))
+    throw Error(Code::invalid_argument, "QUERN_ISA=" + std::string(wish) + ": this machine does not have it")
+        .hint("its best is " + std::string(name(best)));
   return *isa;
 }
 

@@ -43,8 +43,8 @@ namespace detail {
 [[noreturn]] void assertion_failed(const char* expression, const char* file, int line);
 }
 
-/// An invariant that only a bug can break; stays on in release builds. Throws Error(internal) where exceptions may pass, so that a bug fails
-/// one request and not the process; never use it inside kernels.
+/// An invariant that only a bug can break; stays on in release builds. Throws Error(internal) where exceptions may pass, so that a bug
+/// fails one request and not the process; never use it inside kernels.
 #define QUERN_ASSERT(expression) ((expression) ? void(0) : ::quern::detail::assertion_failed(#expression, __FILE__, __LINE__))
 
 }  // namespace quern

@@ -26,8 +26,8 @@ class MappedFile {
   std::size_t size_ = 0;
 };
 
-/// Lets the operating system take back the memory of whole pages in `bytes`, which must lie in a MappedFile: they are read again from disk when
-/// next touched. For weights that have been copied into another layout.
+/// Lets the operating system take back the memory of whole pages in `bytes`, which must lie in a MappedFile: they are read again from disk
+/// when next touched. For weights that have been copied into another layout.
 void release_pages(std::span<const std::byte> bytes);
 
 }  // namespace quern

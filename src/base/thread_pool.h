@@ -12,15 +12,15 @@ namespace quern {
 
 /// The workers of the process, who walk lists of steps together. One walk at a time; the calling thread takes part as worker 0.
 ///
-/// A step is a number of tasks that may run in any order on any worker. Workers claim tasks one by one, so a worker that the operating system
-/// has put aside holds up nobody but the one task it may be in: on a machine busy with other work the rest go on without it. A step that needs
-/// the results of earlier steps waits for those steps to be done, not for workers to arrive. Waiting is a spin of microseconds, then sleep.
-/// Nothing here allocates once a walk of that many steps has been made before.
+/// A step is a number of tasks that may run in any order on any worker. Workers claim tasks one by one, so a worker that the operating
+/// system has put aside holds up nobody but the one task it may be in: on a machine busy with other work the rest go on without it. A step
+/// that needs the results of earlier steps waits for those steps to be done, not for workers to arrive. Waiting is a spin of microseconds,
+/// then sleep. Nothing here allocates once a walk of that many steps has been made before.
 class ThreadPool {
  public:
   struct Step {
-    std::uint32_t tasks;     // at least 1
-    std::int32_t wait_for;   // every step up to and including this one must be done first; -1: none
+    std::uint32_t tasks;    // at least 1
+    std::int32_t wait_for;  // every step up to and including this one must be done first; -1: none
   };
   using Task = void (*)(void* context, std::uint32_t step, std::uint32_t task, unsigned worker) noexcept;
 
@@ -37,8 +37,8 @@ class ThreadPool {
   void walk(std::span<const Step> steps, Task task, void* context, unsigned max_workers = ~0u);
 
  private:
-  // One line of cache a step. The upper half of both words is the walk they belong to: a worker that comes late sees a number that is not its
-  // own and leaves without touching anything of the caller's.
+  // One line of cache a step. The upper half of both words is the walk they belong to: a worker that comes late sees a number that is not
+  // its own and leaves without touching anything of the caller's.
   struct alignas(64) Progress {
     std::atomic<std::uint64_t> unclaimed{0};
     std::atomic<std::uint64_t> unfinished{0};

@@ -61,7 +61,9 @@ void check_sizes(const Graph& graph, const SymbolValues& symbols) {
       const Type expected = values.numeric(node->outputs[i]->type);
       for (const Dim& d : outputs[i].type.shape)
         if (*d.constant() < 0) context.fail("the inputs' sizes make a negative one: " + to_string(outputs[i].type));
-      if (!(outputs[i].type == expected)) context.fail("the inputs' sizes do not fit the model: " + to_string(outputs[i].type) + " where " + to_string(expected) + " was planned");
+      if (!(outputs[i].type == expected))
+        context.fail("the inputs' sizes do not fit the model: " + to_string(outputs[i].type) + " where " + to_string(expected) +
+                     " was planned");
     }
   }
 }

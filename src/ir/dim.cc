@@ -162,7 +162,8 @@ struct DimImpl {
     switch (atom.kind) {
       case Kind::symbol: return lower ? std::optional<std::int64_t>(0) : std::nullopt;
       case Kind::floor_div:
-        if (!atom.b.is_constant() || *lb() <= 0) return lower && la() >= 0 && lb() >= 0 && la() && lb() ? std::optional<std::int64_t>(0) : std::nullopt;
+        if (!atom.b.is_constant() || *lb() <= 0)
+          return lower && la() >= 0 && lb() >= 0 && la() && lb() ? std::optional<std::int64_t>(0) : std::nullopt;
         if (const auto bound = lower ? la() : ua()) return floor_div_int(*bound, *lb());
         return std::nullopt;
       case Kind::mod:
@@ -189,9 +190,15 @@ struct DimImpl {
       std::int64_t product = 1;
       bool known = true;
       for (const AtomPtr& atom : t.atoms) {
-        if (!atom->low || *atom->low < 0) { known = false; break; }
+        if (!atom->low || *atom->low < 0) {
+          known = false;
+          break;
+        }
         const auto& value = (t.coefficient > 0) == lower ? atom->low : atom->high;
-        if (!value || __builtin_mul_overflow(product, *value, &product)) { known = false; break; }
+        if (!value || __builtin_mul_overflow(product, *value, &product)) {
+          known = false;
+          break;
+        }
       }
       std::int64_t term;
       if (!known || __builtin_mul_overflow(product, t.coefficient, &term) || __builtin_add_overflow(sum, term, &sum)) return std::nullopt;
@@ -421,7 +428,8 @@ void Dim::collect_symbols(std::set<std::string>& into) const {
 std::string Dim::to_string() const { return DimImpl::text(*this); }
 
 namespace {
-/// sum := ['-'] product {('+'|'-') product}; product := factor {'*' factor}; factor := integer | name | name '(' sum ',' sum ')' | '(' sum ')'
+/// sum := ['-'] product {('+'|'-') product}; product := factor {'*' factor}; factor := integer | name | name '(' sum ',' sum ')' | '(' sum
+/// ')'
 class DimParser {
  public:
   explicit DimParser(std::string_view text) : text_(text) {}

@@ -14,11 +14,11 @@ namespace quern::ir {
 /// Values of symbols, by name.
 using SymbolValues = std::map<std::string, std::int64_t, std::less<>>;
 
-/// The size of one dimension: an integer expression of constants and symbols (sizes unknown until run time, always ≥ 0), kept in a canonical
-/// form: a sum of terms, each an integer times a product of atoms, an atom being a symbol or a floor division, modulo, minimum or maximum.
-/// Two dims that compare equal are equal for all values of their symbols; canonical forms are equal whenever the two are the same polynomial
-/// over their atoms. Immutable and cheap to copy; a constant allocates nothing.
-/// Errors: resource_exhausted when a coefficient overflows 64 bits, an expression grows past kMaxTerms or operations nest too deeply.
+/// The size of one dimension: an integer expression of constants and symbols (sizes unknown until run time, always ≥ 0), kept in a
+/// canonical form: a sum of terms, each an integer times a product of atoms, an atom being a symbol or a floor division, modulo, minimum or
+/// maximum. Two dims that compare equal are equal for all values of their symbols; canonical forms are equal whenever the two are the same
+/// polynomial over their atoms. Immutable and cheap to copy; a constant allocates nothing. Errors: resource_exhausted when a coefficient
+/// overflows 64 bits, an expression grows past kMaxTerms or operations nest too deeply.
 class Dim {
  public:
   static constexpr std::size_t kMaxTerms = 512;
@@ -64,8 +64,8 @@ class Dim {
   struct Polynomial;
   friend struct DimImpl;
 
-  std::int64_t constant_ = 0;                 // the constant part
-  std::shared_ptr<const Polynomial> poly_;    // the terms with symbols; null for a constant
+  std::int64_t constant_ = 0;               // the constant part
+  std::shared_ptr<const Polynomial> poly_;  // the terms with symbols; null for a constant
 };
 
 using Shape = std::vector<Dim>;

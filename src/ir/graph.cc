@@ -19,7 +19,8 @@ const T& attribute(const Node& node, std::string_view name) {
   const T* value = found == node.attributes.end() ? nullptr : std::get_if<T>(&found->second);
   if (value == nullptr)
     throw Error(found == node.attributes.end() ? Code::internal : Code::invalid_argument,
-                std::string(node.op->name) + ": attribute '" + std::string(name) + (found == node.attributes.end() ? "' is missing" : "' has the wrong type"))
+                std::string(node.op->name) + ": attribute '" + std::string(name) +
+                    (found == node.attributes.end() ? "' is missing" : "' has the wrong type"))
         .in("node '" + node.name + "'");
   return *value;
 }
@@ -94,8 +95,10 @@ Graph& Graph::root() {
 
 Value* Graph::new_value(std::string_view name, Type type) {
   for (const Dim& d : type.shape)
-    if (const auto high = d.upper_bound(); high && *high < 0) throw Error(Code::invalid_argument, "a dimension is negative: " + ir::to_string(type));
-  if (type.shape.size() > kMaxRank) throw Error(Code::unsupported, "tensors of rank " + std::to_string(type.shape.size()) + " are not supported").hint("at most 8");
+    if (const auto high = d.upper_bound(); high && *high < 0)
+      throw Error(Code::invalid_argument, "a dimension is negative: " + ir::to_string(type));
+  if (type.shape.size() > kMaxRank)
+    throw Error(Code::unsupported, "tensors of rank " + std::to_string(type.shape.size()) + " are not supported").hint("at most 8");
   auto value = std::make_unique<Value>();
   value->id = root().next_id_++;
   value->type = std::move(type);
@@ -131,7 +134,8 @@ Value* Graph::add_input(std::string_view name, Type type) {
 Value* Graph::add_constant(Type type, std::shared_ptr<const Constant> constant) {
   const auto bytes = byte_size(type).constant();
   if (!bytes || *bytes < 0 || static_cast<std::size_t>(*bytes) != constant->bytes)
-    throw Error(Code::invalid_argument, "constant '" + constant->name + "' of type " + ir::to_string(type) + " has " + std::to_string(constant->bytes) + " bytes");
+    throw Error(Code::invalid_argument,
+                "constant '" + constant->name + "' of type " + ir::to_string(type) + " has " + std::to_string(constant->bytes) + " bytes");
   Value* v = new_value(constant->name, std::move(type));
   v->contents = contents_of(v->type, constant->data);
   v->constant = std::move(constant);
@@ -191,7 +195,8 @@ std::unique_ptr<Node> Graph::make_node(const Op& op, std::vector<Value*> inputs,
   return node;
 }
 
-Node* Graph::append(const Op& op, std::vector<Value*> inputs, Attributes attributes, std::string_view name, std::vector<std::unique_ptr<Graph>> regions) {
+Node* Graph::append(const Op& op, std::vector<Value*> inputs, Attributes attributes, std::string_view name,
+                    std::vector<std::unique_ptr<Graph>> regions) {
   nodes_.push_back(make_node(op, std::move(inputs), std::move(attributes), name, std::move(regions)));
   return nodes_.back().get();
 }
@@ -236,7 +241,8 @@ int Graph::remove_unused() {
   int removed = 0;
   for (auto it = nodes_.rbegin(); it != nodes_.rend(); ++it) {
     Node& node = **it;
-    const bool wanted = has_effect(node) || std::any_of(node.outputs.begin(), node.outputs.end(), [&](const Value* v) { return used.contains(v); });
+    const bool wanted =
+        has_effect(node) || std::any_of(node.outputs.begin(), node.outputs.end(), [&](const Value* v) { return used.contains(v); });
     if (!wanted) {
       ++removed;
       continue;

@@ -21,18 +21,18 @@ class Node;
 
 /// The bytes behind a constant: they lie in a mapped file (or in memory that `owner` keeps alive); a graph owns none of them.
 struct Constant {
-  std::string name;                  // the tensor's name in its file; may be empty for small made-up constants
-  const std::byte* data = nullptr;   // byte_size(type) bytes, natural alignment not guaranteed
+  std::string name;                 // the tensor's name in its file; may be empty for small made-up constants
+  const std::byte* data = nullptr;  // byte_size(type) bytes, natural alignment not guaranteed
   std::size_t bytes = 0;
-  std::shared_ptr<const void> owner; // what must outlive the graph
+  std::shared_ptr<const void> owner;  // what must outlive the graph
 };
 
 /// An SSA value: a graph input, a constant, or an output of a node. Its type is always set.
 struct Value {
-  int id = 0;               // unique in its graph (with its regions)
-  std::string name;         // for messages and the text form; unique in its graph
+  int id = 0;        // unique in its graph (with its regions)
+  std::string name;  // for messages and the text form; unique in its graph
   Type type;
-  Node* producer = nullptr; // null for graph inputs and constants
+  Node* producer = nullptr;  // null for graph inputs and constants
   int producer_output = 0;
   std::shared_ptr<const Constant> constant;
   /// For small integer tensors (rank ≤ 1, at most 64 elements) whose elements are known as expressions of the symbols: what makes
@@ -40,8 +40,8 @@ struct Value {
   std::optional<std::vector<Dim>> contents;
 };
 
-using Attribute =
-    std::variant<std::monostate, std::int64_t, double, std::string, DType, std::vector<std::int64_t>, std::vector<double>, std::vector<std::string>>;
+using Attribute = std::variant<std::monostate, std::int64_t, double, std::string, DType, std::vector<std::int64_t>, std::vector<double>,
+                               std::vector<std::string>>;
 using Attributes = std::map<std::string, Attribute, std::less<>>;
 
 /// One operation. Absent optional inputs are null.
@@ -90,7 +90,8 @@ class Graph {
   Node* append(const Op& op, std::vector<Value*> inputs, Attributes attributes = {}, std::string_view name = {},
                std::vector<std::unique_ptr<Graph>> regions = {});
   /// The same, placed before another node of this graph (for passes).
-  Node* insert_before(const Node* position, const Op& op, std::vector<Value*> inputs, Attributes attributes = {}, std::string_view name = {});
+  Node* insert_before(const Node* position, const Op& op, std::vector<Value*> inputs, Attributes attributes = {},
+                      std::string_view name = {});
 
   void set_outputs(std::vector<Value*> outputs);
   /// Every use of `from`, in nodes, regions and outputs, becomes `to`.

@@ -45,11 +45,11 @@ class InferContext {
 /// What a pass or the plan may assume of an op.
 enum class Trait : std::uint32_t {
   none = 0,
-  pure = 1 << 0,         // outputs depend on inputs and attributes alone
-  elementwise = 1 << 1,  // output element i depends on element i of each (broadcast) input
-  view = 1 << 2,         // output 0 has the bytes of input 0 in the same order: no kernel runs
-  in_place = 1 << 3,     // output 0 may take the buffer of input 0
-  writes_state = 1 << 4, // output 0 is input 0 changed in place; input 0 is a state
+  pure = 1 << 0,          // outputs depend on inputs and attributes alone
+  elementwise = 1 << 1,   // output element i depends on element i of each (broadcast) input
+  view = 1 << 2,          // output 0 has the bytes of input 0 in the same order: no kernel runs
+  in_place = 1 << 3,      // output 0 may take the buffer of input 0
+  writes_state = 1 << 4,  // output 0 is input 0 changed in place; input 0 is a state
 };
 constexpr Trait operator|(Trait a, Trait b) { return Trait(std::uint32_t(a) | std::uint32_t(b)); }
 constexpr bool has(Trait set, Trait t) { return (std::uint32_t(set) & std::uint32_t(t)) != 0; }
@@ -69,8 +69,8 @@ struct Call {
   const TensorView& in(std::size_t i) const { return *inputs[i]; }
   const TensorView& out(std::size_t i) const { return *outputs[i]; }
   bool has(std::size_t i) const { return i < node->inputs.size() && inputs[i] != nullptr; }
-  /// For what only the data can tell (an index out of range): the run ends with an invalid_argument that says `what` (a literal) and names the
-  /// node. The kernel goes on or returns, but touches no memory that is not its own.
+  /// For what only the data can tell (an index out of range): the run ends with an invalid_argument that says `what` (a literal) and names
+  /// the node. The kernel goes on or returns, but touches no memory that is not its own.
   void fail(const char* what) const {
     if (failure != nullptr) failure->store(what, std::memory_order_relaxed);
   }

@@ -8,8 +8,8 @@
 namespace quern::ir {
 
 /// What a value is: a tensor of a shape, row-major, the last dimension fastest (and, for block formats, the one that is cut into blocks).
-/// A `state` is a tensor that outlives the run (a KV cache): it enters as a graph input, is threaded through the nodes that change it in place,
-/// and leaves as an output, so that order needs no special rule.
+/// A `state` is a tensor that outlives the run (a KV cache): it enters as a graph input, is threaded through the nodes that change it in
+/// place, and leaves as an output, so that order needs no special rule.
 struct Type {
   DType dtype = DType::f32;
   Shape shape;

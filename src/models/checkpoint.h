@@ -15,8 +15,8 @@ class File;
 
 namespace quern::models {
 
-/// Where a model's numbers come from, in the terms of GGUF, whatever the file: hyper-parameters by key (without the architecture's prefix) and
-/// tensors by name. Nothing read from it is trusted: the blocks check every shape against what the graph needs.
+/// Where a model's numbers come from, in the terms of GGUF, whatever the file: hyper-parameters by key (without the architecture's prefix)
+/// and tensors by name. Nothing read from it is trusted: the blocks check every shape against what the graph needs.
 class Checkpoint {
  public:
   struct Tensor {

@@ -24,7 +24,9 @@ LanguageModel build(const Checkpoint& checkpoint, const GraphOptions& options) {
     if (family.architecture == architecture) return family.build(checkpoint, options);
     known += (known.empty() ? "" : ", ") + std::string(family.architecture);
   }
-  throw Error(Code::unsupported, "the architecture '" + architecture + "' is not supported").at(checkpoint.path()).hint("supported: " + known);
+  throw Error(Code::unsupported, "the architecture '" + architecture + "' is not supported")
+      .at(checkpoint.path())
+      .hint("supported: " + known);
 }
 
 }  // namespace quern::models

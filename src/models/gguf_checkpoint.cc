@@ -44,6 +44,8 @@ class GgufCheckpoint final : public Checkpoint {
 
 }  // namespace
 
-std::unique_ptr<Checkpoint> gguf_checkpoint(std::shared_ptr<const gguf::File> file) { return std::make_unique<GgufCheckpoint>(std::move(file)); }
+std::unique_ptr<Checkpoint> gguf_checkpoint(std::shared_ptr<const gguf::File> file) {
+  return std::make_unique<GgufCheckpoint>(std::move(file));
+}
 
 }  // namespace quern::models

@@ -32,10 +32,12 @@ void for_each_in_row(const std::byte* row, DType dtype, std::int64_t columns, F 
 std::int64_t row_bytes(DType dtype, std::int64_t columns) { return columns / block_elements(dtype) * block_bytes(dtype); }
 
 void expect_rank(const InferContext& c, std::size_t i, std::int64_t rank) {
-  if (c.rank(i) != rank) c.fail("input " + std::to_string(i) + " must have rank " + std::to_string(rank) + ", not shape " + to_string(c.shape(i)));
+  if (c.rank(i) != rank)
+    c.fail("input " + std::to_string(i) + " must have rank " + std::to_string(rank) + ", not shape " + to_string(c.shape(i)));
 }
 void expect_dtype(const InferContext& c, std::size_t i, DType dtype) {
-  if (c.dtype(i) != dtype) c.fail("input " + std::to_string(i) + " must be " + std::string(name(dtype)) + ", not " + std::string(name(c.dtype(i))));
+  if (c.dtype(i) != dtype)
+    c.fail("input " + std::to_string(i) + " must be " + std::string(name(dtype)) + ", not " + std::string(name(c.dtype(i))));
 }
 void expect_equal(const InferContext& c, const Dim& a, const Dim& b, std::string_view what) {
   if (!(a == b)) c.fail(std::string(what) + " differ: " + a.to_string() + " and " + b.to_string());
@@ -153,7 +155,8 @@ const Op quantize_activations{
         [](InferContext& c) {
           expect_rank(c, 0, 2);
           expect_dtype(c, 0, DType::f32);
-          if (!c.shape(0)[1].divisible_by(block_elements(DType::a8))) c.fail("the width " + c.shape(0)[1].to_string() + " is no multiple of 32");
+          if (!c.shape(0)[1].divisible_by(block_elements(DType::a8)))
+            c.fail("the width " + c.shape(0)[1].to_string() + " is no multiple of 32");
           c.set_output(0, {DType::a8, c.shape(0)});
         },
     .reference =
@@ -208,7 +211,8 @@ const Op rope{
           expect_dtype(c, 1, DType::f32);
           expect_equal(c, c.shape(0)[0], c.shape(1)[0], "the tokens of input and table");
           const auto pairs = c.shape(1)[2].constant(), head = c.shape(0)[2].constant();
-          if (!pairs || !head || 2 * *pairs > *head) c.fail("rotates " + c.shape(1)[2].to_string() + " pairs of a head of " + c.shape(0)[2].to_string());
+          if (!pairs || !head || 2 * *pairs > *head)
+            c.fail("rotates " + c.shape(1)[2].to_string() + " pairs of a head of " + c.shape(0)[2].to_string());
           c.set_output(0, c.type(0));
         },
     .reference =
@@ -236,8 +240,8 @@ const Op rope{
 
 /// Writes the keys (or values) of new tokens into their places of a paged cache.
 /// Shapes: cache state f32, f16 or bf16, [blocks, heads, block_tokens, head_dim] for values, [blocks, heads, head_dim, block_tokens] when
-/// `transposed` is 1, for keys (so that a product with a query runs over many keys at once); x [tokens, heads, head_dim] f32; slots [tokens]
-/// i32, each block * block_tokens + offset, distinct, or -1 to write nothing. Returns the state.
+/// `transposed` is 1, for keys (so that a product with a query runs over many keys at once); x [tokens, heads, head_dim] f32; slots
+/// [tokens] i32, each block * block_tokens + offset, distinct, or -1 to write nothing. Returns the state.
 const Op kv_write{
     .name = "kv_write",
     .min_inputs = 3,
@@ -251,7 +255,8 @@ const Op kv_write{
           expect_dtype(c, 1, DType::f32);
           expect_dtype(c, 2, DType::i32);
           if (!c.type(0).state) c.fail("input 0 must be a state");
-          if (!is_float(c.dtype(0)) || c.dtype(0) == DType::f64) c.fail("a cache of " + std::string(name(c.dtype(0))) + " is not supported");
+          if (!is_float(c.dtype(0)) || c.dtype(0) == DType::f64)
+            c.fail("a cache of " + std::string(name(c.dtype(0))) + " is not supported");
           expect_equal(c, c.shape(0)[1], c.shape(1)[1], "the heads of cache and input");
           expect_equal(c, c.shape(0)[c.node().integer("transposed") ? 2 : 3], c.shape(1)[2], "the head sizes of cache and input");
           expect_equal(c, c.shape(1)[0], c.shape(2)[0], "the tokens of input and slots");
@@ -279,8 +284,9 @@ const Op kv_write{
 /// Causal attention over a paged cache, heads grouped over fewer key-value heads:
 ///   y[t, h] = softmax_j(scale * q[t, h] · k[j]) · v[j], j = 0 … positions[t] of the token's sequence.
 /// Shapes: q, y [tokens, heads, head_dim] f32; keys state [blocks, kv_heads, head_dim, block_tokens] and values state [blocks, kv_heads,
-/// block_tokens, head_dim], f32, f16 or bf16, heads a multiple of kv_heads; block_table [sequences, max_blocks] i32 (block of tokens n*block_tokens … of a sequence); sequence [tokens] i32: row of the
-/// block table; positions [tokens] i32. Source: FlashAttention, Dao 2022; PagedAttention, Kwon et al. 2023.
+/// block_tokens, head_dim], f32, f16 or bf16, heads a multiple of kv_heads; block_table [sequences, max_blocks] i32 (block of tokens
+/// n*block_tokens … of a sequence); sequence [tokens] i32: row of the block table; positions [tokens] i32. Source: FlashAttention, Dao
+/// 2022; PagedAttention, Kwon et al. 2023.
 const Op paged_attention{
     .name = "paged_attention",
     .min_inputs = 6,
@@ -297,7 +303,8 @@ const Op paged_attention{
           expect_dtype(c, 0, DType::f32);
           for (const std::size_t i : {3, 4, 5}) expect_dtype(c, i, DType::i32);
           const Shape &k = c.shape(1), &v = c.shape(2);
-          if (c.dtype(1) != c.dtype(2) || !(k[0] == v[0] && k[1] == v[1] && k[2] == v[3] && k[3] == v[2])) c.fail("keys and values differ in type: " + to_string(c.type(1)) + " and " + to_string(c.type(2)));
+          if (c.dtype(1) != c.dtype(2) || !(k[0] == v[0] && k[1] == v[1] && k[2] == v[3] && k[3] == v[2]))
+            c.fail("keys and values differ in type: " + to_string(c.type(1)) + " and " + to_string(c.type(2)));
           const auto heads = c.shape(0)[1].constant(), kv_heads = c.shape(1)[1].constant();
           if (!heads || !kv_heads || *kv_heads < 1 || *heads % *kv_heads != 0)
             c.fail(c.shape(0)[1].to_string() + " heads cannot share " + c.shape(1)[1].to_string() + " key-value heads");
@@ -309,7 +316,8 @@ const Op paged_attention{
     .reference =
         [](const Call& c) {
           const auto &q = c.in(0), &keys = c.in(1), &values = c.in(2), &table = c.in(3), &y = c.out(0);
-          const std::int64_t heads = q.dims[1], dim = q.dims[2], kv_heads = keys.dims[1], block = keys.dims[3], size = block_bytes(keys.dtype);
+          const std::int64_t heads = q.dims[1], dim = q.dims[2], kv_heads = keys.dims[1], block = keys.dims[3],
+                             size = block_bytes(keys.dtype);
           const double scale = c.node->number("scale");
           for (std::int64_t t = 0; t < q.dims[0]; ++t) {
             const std::int32_t* blocks = table.as<std::int32_t>() + c.in(4).as<std::int32_t>()[t] * table.dims[1];

@@ -7,14 +7,15 @@
 
 namespace quern::plan {
 
-/// How a step divides at given shapes: `units` pieces that may run in any order, on any workers, at the same time; and roughly what one costs
-/// on one core, which decides how many workers the step is worth.
+/// How a step divides at given shapes: `units` pieces that may run in any order, on any workers, at the same time; and roughly what one
+/// costs on one core, which decides how many workers the step is worth.
 struct Split {
   std::int64_t units = 1;
   double unit_nanoseconds = 1e3;
 };
 
-/// One node, lowered for a device: immutable, shared by all sessions of a model. All checks are made when it is lowered or bound; run() cannot fail.
+/// One node, lowered for a device: immutable, shared by all sessions of a model. All checks are made when it is lowered or bound; run()
+/// cannot fail.
 class Kernel {
  public:
   virtual ~Kernel() = default;

@@ -13,7 +13,8 @@ namespace quern::plan {
 /// Builds one program; lives for one call of compile().
 class Compiler {
  public:
-  Compiler(const ir::Graph& graph, std::span<Backend* const> backends) : graph_(graph), backends_(backends), program_(std::make_shared<Program>()) {}
+  Compiler(const ir::Graph& graph, std::span<Backend* const> backends)
+      : graph_(graph), backends_(backends), program_(std::make_shared<Program>()) {}
 
   std::shared_ptr<const Program> compile() {
     program_->symbols_ = ir::input_symbols(graph_);
@@ -66,14 +67,16 @@ class Compiler {
     return std::span(node.inputs).first(has(node.op->traits, ir::Trait::view) ? 1 : node.inputs.size());
   }
 
-  /// The nodes that the outputs need, in order, and for each value the position of the last of them that reads it; the graph's outputs are read
-  /// after the end. Nodes that only compute shapes are not needed: shapes are formulas by now.
+  /// The nodes that the outputs need, in order, and for each value the position of the last of them that reads it; the graph's outputs are
+  /// read after the end. Nodes that only compute shapes are not needed: shapes are formulas by now.
   void find_needed() {
     std::unordered_set<const ir::Value*> wanted(graph_.outputs().begin(), graph_.outputs().end());
     for (auto it = graph_.nodes().rbegin(); it != graph_.nodes().rend(); ++it) {
       const ir::Node& node = **it;
-      if (!node.regions.empty()) throw Error(Code::unsupported, std::string(node.op->name) + " with a body is not supported yet").in("node '" + node.name + "'");
-      const bool needed = !has(node.op->traits, ir::Trait::pure) || std::any_of(node.outputs.begin(), node.outputs.end(), [&](const ir::Value* v) { return wanted.contains(v); });
+      if (!node.regions.empty())
+        throw Error(Code::unsupported, std::string(node.op->name) + " with a body is not supported yet").in("node '" + node.name + "'");
+      const bool needed = !has(node.op->traits, ir::Trait::pure) ||
+                          std::any_of(node.outputs.begin(), node.outputs.end(), [&](const ir::Value* v) { return wanted.contains(v); });
       if (!needed) continue;
       needed_.push_back(&node);
       for (const ir::Value* value : read_by(node)) wanted.insert(value);
@@ -96,7 +99,9 @@ class Compiler {
     std::vector<int> inputs;
     for (const ir::Value* value : read_by(node)) inputs.push_back(slot_of(value));
     if (writes_state && std::max(alive(inputs[0]), reader(node.inputs[0])) > position_)
-      throw Error(Code::invalid_argument, std::string(node.op->name) + " overwrites the state '" + node.inputs[0]->name + "', which is read later").in("node '" + node.name + "'");
+      throw Error(Code::invalid_argument,
+                  std::string(node.op->name) + " overwrites the state '" + node.inputs[0]->name + "', which is read later")
+          .in("node '" + node.name + "'");
 
     std::vector<int> outputs;
     for (std::size_t i = 0; i < node.outputs.size(); ++i) {
@@ -111,7 +116,8 @@ class Compiler {
       outputs.push_back(add_slot(value, storage));
     }
     // Uses are extended to the last reader of every value, so a storage stays alive for all its views.
-    for (std::size_t i = 0; i < outputs.size(); ++i) alive_until_[program_->slots_[outputs[i]].storage] = std::max(alive(outputs[i]), reader(node.outputs[i]));
+    for (std::size_t i = 0; i < outputs.size(); ++i)
+      alive_until_[program_->slots_[outputs[i]].storage] = std::max(alive(outputs[i]), reader(node.outputs[i]));
     if (!view) {
       for (const int slot : inputs)
         if (slot >= 0) touch(slot, step);
@@ -140,7 +146,8 @@ class Compiler {
     if (!has(node.op->traits, ir::Trait::in_place) || inputs.empty() || inputs[0] < 0) return false;
     const Slot& in = program_->slots_[inputs[0]];
     if (program_->storages_[in.storage].kind != Storage::Kind::arena || alive(inputs[0]) > position_) return false;
-    // Another input in the same storage would be overwritten while it is read, except element by element (x + x), where it is the same element.
+    // Another input in the same storage would be overwritten while it is read, except element by element (x + x), where it is the same
+    // element.
     for (std::size_t i = 1; i < inputs.size(); ++i)
       if (inputs[i] >= 0 && program_->slots_[inputs[i]].storage == in.storage &&
           (!has(node.op->traits, ir::Trait::elementwise) || program_->slots_[inputs[i]].type.shape != in.type.shape))
@@ -202,7 +209,8 @@ class Compiler {
       ProgramStep& step = program_->steps_[s];
       for (const int slot : step.inputs)
         if (slot >= 0) step.wait_for = std::max(step.wait_for, latest(last_write, hazard_key(slot)));
-      for (const int slot : step.outputs) step.wait_for = std::max({step.wait_for, latest(last_write, hazard_key(slot)), latest(last_read, hazard_key(slot))});
+      for (const int slot : step.outputs)
+        step.wait_for = std::max({step.wait_for, latest(last_write, hazard_key(slot)), latest(last_read, hazard_key(slot))});
       for (const int slot : step.inputs)
         if (slot >= 0) last_read[hazard_key(slot)] = s;
       for (const int slot : step.outputs) last_write[hazard_key(slot)] = s;
@@ -220,6 +228,8 @@ class Compiler {
   int position_ = 0;
 };
 
-std::shared_ptr<const Program> Program::compile(const ir::Graph& graph, std::span<Backend* const> backends) { return Compiler(graph, backends).compile(); }
+std::shared_ptr<const Program> Program::compile(const ir::Graph& graph, std::span<Backend* const> backends) {
+  return Compiler(graph, backends).compile();
+}
 
 }  // namespace quern::plan

@@ -34,8 +34,8 @@ struct ProgramStep {
   int wait_for = -1;
 };
 
-/// A graph made ready to run: a flat list of steps over numbered slots in one arena, with sizes as formulas of the graph's symbols. Immutable;
-/// sessions share it and its prepacked constants. Keeps alive the files that its constants lie in.
+/// A graph made ready to run: a flat list of steps over numbered slots in one arena, with sizes as formulas of the graph's symbols.
+/// Immutable; sessions share it and its prepacked constants. Keeps alive the files that its constants lie in.
 class Program {
  public:
   /// Gives each node to the first backend that can lower it, decides which values share buffers, and finds the hazards.

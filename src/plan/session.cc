@@ -41,13 +41,16 @@ Binding::Binding(const Program& program, std::span<const std::int64_t> values, u
     view.rank = static_cast<std::int64_t>(slot.type.shape.size());
     for (std::int64_t d = 0; d < view.rank; ++d) {
       view.dims[d] = slot.type.shape[d].evaluate(symbols);
-      if (view.dims[d] < 0) throw Error(Code::invalid_argument, "'" + slot.name + "' would have the size " + std::to_string(view.dims[d])).hint("the inputs' sizes do not fit the model");
+      if (view.dims[d] < 0)
+        throw Error(Code::invalid_argument, "'" + slot.name + "' would have the size " + std::to_string(view.dims[d]))
+            .hint("the inputs' sizes do not fit the model");
     }
     views_.push_back(view);
   }
   for (const ir::Dim& buffer : program.memory().buffers) {
     buffer_offsets_.push_back(arena_bytes_);
-    if (__builtin_add_overflow(arena_bytes_, round_up(buffer.evaluate(symbols)), &arena_bytes_)) throw Error(Code::resource_exhausted, "activations overflow 64 bits");
+    if (__builtin_add_overflow(arena_bytes_, round_up(buffer.evaluate(symbols)), &arena_bytes_))
+      throw Error(Code::resource_exhausted, "activations overflow 64 bits");
   }
 
   failures_ = std::make_unique<std::atomic<const char*>[]>(program.steps().size());
@@ -105,7 +108,8 @@ Binding& Session::bind(std::span<const std::int64_t> values) {
   made->last_used_ = clock_;
   reserve(made->arena_bytes_, made->scratch_bytes_);
   if (bindings_.size() >= kMaxBindings) {
-    auto oldest = std::min_element(bindings_.begin(), bindings_.end(), [](const auto& a, const auto& b) { return a->last_used_ < b->last_used_; });
+    auto oldest =
+        std::min_element(bindings_.begin(), bindings_.end(), [](const auto& a, const auto& b) { return a->last_used_ < b->last_used_; });
     *oldest = std::move(made);
     return **oldest;
   }

@@ -25,15 +25,15 @@ class Binding {
 
   const Program* program_;
   std::vector<std::int64_t> values_;
-  std::vector<ir::TensorView> views_;           // one a slot
-  std::vector<std::int64_t> buffer_offsets_;    // of the arena
+  std::vector<ir::TensorView> views_;         // one a slot
+  std::vector<std::int64_t> buffer_offsets_;  // of the arena
   std::int64_t arena_bytes_ = 0, scratch_bytes_ = 0;
-  std::byte* arena_ = nullptr;                  // what the views point at now
-  std::vector<const ir::TensorView*> operands_; // inputs then outputs of all steps, one after the other
-  std::vector<ir::Call> calls_;                 // one a step
+  std::byte* arena_ = nullptr;                            // what the views point at now
+  std::vector<const ir::TensorView*> operands_;           // inputs then outputs of all steps, one after the other
+  std::vector<ir::Call> calls_;                           // one a step
   std::unique_ptr<std::atomic<const char*>[]> failures_;  // of each step: what its kernel met; null between runs
   std::vector<ThreadPool::Step> steps_;
-  std::vector<std::int64_t> units_;             // of each step, divided evenly among its tasks
+  std::vector<std::int64_t> units_;  // of each step, divided evenly among its tasks
   std::uint64_t last_used_ = 0;
 };
 
@@ -44,15 +44,15 @@ class Session {
   ~Session();
 
   const Program& program() const { return *program_; }
-  /// The layout for these symbol values (in the order of program().symbols()); kept for the next time, the least recently used of kMaxBindings
-  /// is dropped. Errors: invalid_argument (a size is negative or makes no sense), resource_exhausted (too large).
+  /// The layout for these symbol values (in the order of program().symbols()); kept for the next time, the least recently used of
+  /// kMaxBindings is dropped. Errors: invalid_argument (a size is negative or makes no sense), resource_exhausted (too large).
   Binding& bind(std::span<const std::int64_t> values);
   /// Whether bind() would find that layout made.
   bool is_bound(std::span<const std::int64_t> values) const { return find(values) != nullptr; }
   /// Where state i lies; must be set before the first run and stay valid. Its shape is that of the program's slot, evaluated.
   void set_state(std::size_t i, std::byte* data) { states_[i] = data; }
-  /// Runs all steps. `inputs`: the bytes of each input, of the binding's shapes. At most `max_workers` take part; the result does not depend
-  /// on it. Errors: invalid_argument when a kernel met data it cannot use (an index out of range); the outputs are then undefined.
+  /// Runs all steps. `inputs`: the bytes of each input, of the binding's shapes. At most `max_workers` take part; the result does not
+  /// depend on it. Errors: invalid_argument when a kernel met data it cannot use (an index out of range); the outputs are then undefined.
   void run(Binding& binding, std::span<const std::byte* const> inputs, unsigned max_workers = ~0u);
   /// Bytes of arena and scratch held now.
   std::int64_t memory_bytes() const { return arena_capacity_ + scratch_capacity_; }

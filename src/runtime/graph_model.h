@@ -41,7 +41,8 @@ class GraphSession {
   GraphSession(std::shared_ptr<const GraphModel> model, ThreadPool& pool);
 
   /// `inputs` in the order of the model's. The outputs' bytes are valid until the next run.
-  /// Errors: invalid_argument (a wrong type, rank or size: names the input; data that an op cannot use: names the node), resource_exhausted.
+  /// Errors: invalid_argument (a wrong type, rank or size: names the input; data that an op cannot use: names the node),
+  /// resource_exhausted.
   std::vector<ir::TensorView> run(std::span<const ir::TensorView> inputs);
 
  private:

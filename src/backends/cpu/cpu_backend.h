@@ -7,8 +7,8 @@
 
 namespace quern::cpu {
 
-/// The processor itself. It lowers every node: to a fast kernel of kernels.inc where one fits, else to the op's reference kernel, so any graph
-/// runs. The instruction set is chosen at run time (base/cpu.h).
+/// The processor itself. It lowers every node: to a fast kernel of kernels.inc where one fits, else to the op's reference kernel, so any
+/// graph runs. The instruction set is chosen at run time (base/cpu.h).
 class CpuBackend final : public plan::Backend {
  public:
   CpuBackend();

@@ -9,7 +9,6 @@
 namespace quern::gguf {
 namespace {
 
-
 // An integer of any width; `magnitude_bits` is its two's complement in 64 bits.
 struct Integer {
   bool is_signed;

@@ -10,9 +10,9 @@
 #include <cstring>
 
 #include "base/error.h"
-#include "formats/gguf/types.h"
 #include "base/unaligned.h"
 #include "formats/gguf/detail/layout.h"
+#include "formats/gguf/types.h"
 
 namespace quern::gguf {
 namespace {

@@ -8,8 +8,8 @@
 
 namespace quern::models {
 namespace {
-using ir::DType;
 using ir::Dim;
+using ir::DType;
 
 ir::Shape to_shape(const std::vector<std::int64_t>& dims) { return {dims.begin(), dims.end()}; }
 }  // namespace
@@ -24,11 +24,15 @@ Blocks::Blocks(const Checkpoint& checkpoint, const Config& config, const GraphOp
   block_table_ = graph_->add_input("block_table", {DType::i32, {Dim::symbol("sequences"), Dim::symbol("blocks_per_sequence")}});
   rows_ = graph_->add_input("rows", {DType::i32, {Dim::symbol("rows")}});
   for (std::int64_t i = 0; i < config.layers; ++i) {
-    states_.push_back(graph_->add_input("keys." + std::to_string(i), {options.kv_dtype, {blocks, config.kv_heads, config.head_dim, options.kv_block_tokens}, true}));
-    states_.push_back(graph_->add_input("values." + std::to_string(i), {options.kv_dtype, {blocks, config.kv_heads, options.kv_block_tokens, config.head_dim}, true}));
+    states_.push_back(graph_->add_input("keys." + std::to_string(i),
+                                        {options.kv_dtype, {blocks, config.kv_heads, config.head_dim, options.kv_block_tokens}, true}));
+    states_.push_back(graph_->add_input("values." + std::to_string(i),
+                                        {options.kv_dtype, {blocks, config.kv_heads, options.kv_block_tokens, config.head_dim}, true}));
   }
-  const RopeFrequencies rope = rope_frequencies(checkpoint, config, options.context_length > 0 ? options.context_length : config.context_length);
-  const Value radians = graph_->add_constant("rope_frequencies", {DType::f32, {config.rope_dim / 2}}, std::as_bytes(std::span(rope.radians)));
+  const RopeFrequencies rope =
+      rope_frequencies(checkpoint, config, options.context_length > 0 ? options.context_length : config.context_length);
+  const Value radians =
+      graph_->add_constant("rope_frequencies", {DType::f32, {config.rope_dim / 2}}, std::as_bytes(std::span(rope.radians)));
   rope_table_ = graph_->append(ops::rope_table, {positions_, radians}, {{"magnitude", rope.magnitude}}, "rope_table")->outputs[0];
 }
 
@@ -37,10 +41,12 @@ Value Blocks::optional_weight(const std::string& name, std::vector<std::int64_t>
   auto tensor = checkpoint_.tensor(name);
   if (!tensor) return nullptr;
   if (tensor->shape != shape)
-    throw Error(Code::data_corrupt, "tensor '" + name + "' is " + ir::to_string(to_shape(tensor->shape)) + " where the file's own hyper-parameters ask for " + ir::to_string(to_shape(shape)))
+    throw Error(Code::data_corrupt, "tensor '" + name + "' is " + ir::to_string(to_shape(tensor->shape)) +
+                                        " where the file's own hyper-parameters ask for " + ir::to_string(to_shape(shape)))
         .at(checkpoint_.path());
   if (!ir::is_float(tensor->dtype) && !ir::is_block(tensor->dtype))
-    throw Error(Code::data_corrupt, "tensor '" + name + "' holds " + std::string(ir::name(tensor->dtype)) + ", which is no weight").at(checkpoint_.path());
+    throw Error(Code::data_corrupt, "tensor '" + name + "' holds " + std::string(ir::name(tensor->dtype)) + ", which is no weight")
+        .at(checkpoint_.path());
   const Value value = graph_->add_constant({tensor->dtype, to_shape(tensor->shape)}, std::move(tensor->bytes));
   weights_.emplace(name, value);
   return value;
@@ -53,7 +59,8 @@ Value Blocks::weight(const std::string& name, std::vector<std::int64_t> shape) {
 }
 
 Value Blocks::embed() {
-  return graph_->append(ops::embedding, {weight("token_embd.weight", {config_.vocabulary, config_.width}), ids_}, {}, "embedding")->outputs[0];
+  return graph_->append(ops::embedding, {weight("token_embd.weight", {config_.vocabulary, config_.width}), ids_}, {}, "embedding")
+      ->outputs[0];
 }
 
 Value Blocks::rms_norm(Value x, const std::string& name) {
@@ -89,8 +96,9 @@ Value Blocks::attention(std::int64_t layer, Value q, Value k, Value v) {
   Value& values = states_[static_cast<std::size_t>(2 * layer + 1)];
   keys = graph_->append(ops::kv_write, {keys, k, slots_}, {{"transposed", std::int64_t{1}}})->outputs[0];
   values = graph_->append(ops::kv_write, {values, v, slots_})->outputs[0];
-  return graph_->append(ops::paged_attention, {q, keys, values, block_table_, sequence_, positions_}, {{"scale", config_.attention_scale}},
-                        "blk." + std::to_string(layer) + ".attention")
+  return graph_
+      ->append(ops::paged_attention, {q, keys, values, block_table_, sequence_, positions_}, {{"scale", config_.attention_scale}},
+               "blk." + std::to_string(layer) + ".attention")
       ->outputs[0];
 }
 

@@ -12,8 +12,8 @@ namespace quern::models {
 
 using Value = ir::Value*;
 
-/// The pieces that families are put together from. Each call appends nodes to the graph being built and returns the result; weights are named as
-/// GGUF names them and checked against the shape that the place needs.
+/// The pieces that families are put together from. Each call appends nodes to the graph being built and returns the result; weights are
+/// named as GGUF names them and checked against the shape that the place needs.
 class Blocks {
  public:
   Blocks(const Checkpoint& checkpoint, const Config& config, const GraphOptions& options);

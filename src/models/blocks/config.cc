@@ -12,7 +12,8 @@ namespace quern::models {
 namespace {
 
 [[noreturn]] void nonsense(const Checkpoint& c, std::string_view key, const std::string& value, std::string_view wanted) {
-  throw Error(Code::data_corrupt, "'" + c.architecture() + "." + std::string(key) + "' is " + value + "; " + std::string(wanted)).at(c.path());
+  throw Error(Code::data_corrupt, "'" + c.architecture() + "." + std::string(key) + "' is " + value + "; " + std::string(wanted))
+      .at(c.path());
 }
 
 std::int64_t checked(const Checkpoint& c, std::string_view key, std::int64_t value, std::int64_t most) {
@@ -47,7 +48,8 @@ std::vector<float> factors(const Checkpoint& c, std::string_view name, std::size
   std::vector<float> out(pairs);
   std::memcpy(out.data(), tensor->bytes->data, pairs * sizeof(float));
   for (const float f : out)
-    if (!std::isfinite(f) || f <= 0) throw Error(Code::data_corrupt, "tensor '" + std::string(name) + "' holds a factor that is not positive").at(c.path());
+    if (!std::isfinite(f) || f <= 0)
+      throw Error(Code::data_corrupt, "tensor '" + std::string(name) + "' holds a factor that is not positive").at(c.path());
   return out;
 }
 
@@ -62,7 +64,8 @@ Config read_config(const Checkpoint& c) {
   config.kv_heads = optional(c, "attention.head_count_kv", config.heads, kMaxHeads);
   config.context_length = required(c, "context_length", kMaxContext);
   if (config.heads % config.kv_heads != 0)
-    nonsense(c, "attention.head_count_kv", std::to_string(config.kv_heads), "it must divide the " + std::to_string(config.heads) + " heads");
+    nonsense(c, "attention.head_count_kv", std::to_string(config.kv_heads),
+             "it must divide the " + std::to_string(config.heads) + " heads");
   if (!c.integer("attention.key_length") && config.width % config.heads != 0)
     nonsense(c, "attention.head_count", std::to_string(config.heads), "it must divide the width " + std::to_string(config.width));
   config.head_dim = optional(c, "attention.key_length", config.width / config.heads, kMaxWidth);
@@ -72,10 +75,13 @@ Config read_config(const Checkpoint& c) {
   config.attention_scale = positive(c, "attention.scale", 1.0 / std::sqrt(double(config.head_dim)));
   config.rope_dim = optional(c, "rope.dimension_count", config.head_dim, kMaxWidth);
   if (config.rope_dim > config.head_dim || config.rope_dim % 2 != 0)
-    nonsense(c, "rope.dimension_count", std::to_string(config.rope_dim), "it must be even and at most the head size " + std::to_string(config.head_dim));
-  if (c.integer("expert_count").value_or(0) > 0) throw Error(Code::unsupported, "mixture-of-experts models are not supported yet").at(c.path());
+    nonsense(c, "rope.dimension_count", std::to_string(config.rope_dim),
+             "it must be even and at most the head size " + std::to_string(config.head_dim));
+  if (c.integer("expert_count").value_or(0) > 0)
+    throw Error(Code::unsupported, "mixture-of-experts models are not supported yet").at(c.path());
   const auto embedding = c.tensor("token_embd.weight");
-  if (!embedding || embedding->shape.size() != 2) throw Error(Code::data_corrupt, "tensor 'token_embd.weight' is missing or no matrix").at(c.path());
+  if (!embedding || embedding->shape.size() != 2)
+    throw Error(Code::data_corrupt, "tensor 'token_embd.weight' is missing or no matrix").at(c.path());
   config.vocabulary = embedding->shape[0];
   if (config.vocabulary < 1 || config.vocabulary > kMaxVocabulary)
     throw Error(Code::data_corrupt, "tensor 'token_embd.weight' has " + std::to_string(config.vocabulary) + " rows").at(c.path());
@@ -86,7 +92,8 @@ RopeFrequencies rope_frequencies(const Checkpoint& c, const Config& config, std:
   const double base = positive(c, "rope.freq_base", 10000.0);
   const std::int64_t dim = config.rope_dim;
   const auto pairs = static_cast<std::size_t>(dim / 2);
-  const std::string scaling = c.text("rope.scaling.type").value_or(c.number("rope.scaling.factor") || c.number("rope.scale_linear") ? "linear" : "none");
+  const std::string scaling =
+      c.text("rope.scaling.type").value_or(c.number("rope.scaling.factor") || c.number("rope.scale_linear") ? "linear" : "none");
   const double factor = scaling == "none" ? 1.0 : positive(c, "rope.scaling.factor", positive(c, "rope.scale_linear", 1.0));
   const auto original = static_cast<double>(optional(c, "rope.scaling.original_context_length", config.context_length, kMaxContext));
 
@@ -98,7 +105,9 @@ RopeFrequencies rope_frequencies(const Checkpoint& c, const Config& config, std:
     for (double& r : radians) r /= factor;
   } else if (scaling == "yarn") {
     // Slow pairs (few turns within the trained context) are interpolated, fast ones kept, those between blended.
-    const auto pair_of_turns = [&](double turns) { return double(dim) * std::log(original / (turns * 2 * std::numbers::pi)) / (2 * std::log(base)); };
+    const auto pair_of_turns = [&](double turns) {
+      return double(dim) * std::log(original / (turns * 2 * std::numbers::pi)) / (2 * std::log(base));
+    };
     const double low = std::max(0.0, std::floor(pair_of_turns(positive(c, "rope.scaling.yarn_beta_fast", 32.0))));
     const double high = std::min(double(dim) - 1, std::ceil(pair_of_turns(positive(c, "rope.scaling.yarn_beta_slow", 1.0))));
     const double extrapolate = c.number("rope.scaling.yarn_ext_factor").value_or(1.0);
@@ -112,7 +121,9 @@ RopeFrequencies rope_frequencies(const Checkpoint& c, const Config& config, std:
   }
   rope.magnitude *= positive(c, "rope.scaling.attn_factor", 1.0);
 
-  const char* tensor = scaling != "longrope" ? "rope_freqs.weight" : double(context_length) > original ? "rope_factors_long.weight" : "rope_factors_short.weight";
+  const char* tensor = scaling != "longrope"               ? "rope_freqs.weight"
+                       : double(context_length) > original ? "rope_factors_long.weight"
+                                                           : "rope_factors_short.weight";
   const std::vector<float> divide = factors(c, tensor, pairs);
   for (std::size_t i = 0; i < pairs; ++i) rope.radians.push_back(static_cast<float>(divide.empty() ? radians[i] : radians[i] / divide[i]));
   if (!std::isfinite(rope.magnitude) || !std::all_of(rope.radians.begin(), rope.radians.end(), [](float r) { return std::isfinite(r); }))

@@ -5,7 +5,7 @@
 namespace quern::gguf {
 
 TEST(GgufTypes, maps_type_numbers_both_ways) {
-#define X(number, name)                                   \
+#define X(number, name)                                \
   EXPECT_EQ(dtype_from_gguf(number), ir::DType::name); \
   EXPECT_EQ(gguf_type(ir::DType::name), number##u);
   QUERN_GGUF_TYPES(X)

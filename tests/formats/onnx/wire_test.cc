@@ -57,7 +57,7 @@ TEST(OnnxWire, a_field_of_the_wrong_wire_type_is_refused) {
 
 TEST(OnnxWire, names_must_be_text) {
   for (const std::string& bad : {std::string("\0", 1), std::string("\xff"), std::string("\xc0\x80"), std::string("\xed\xa0\x80"),
-                                std::string("\xe2\x82"), std::string("\xf5\x80\x80\x80")}) {
+                                 std::string("\xe2\x82"), std::string("\xf5\x80\x80\x80")}) {
     const std::string bytes = text(1, bad);
     EXPECT_THROW(parse_attribute({bytes, "file"}, bytes), Error) << testing::PrintToString(bad);
   }

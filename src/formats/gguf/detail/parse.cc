@@ -6,9 +6,9 @@
 #include <numeric>
 
 #include "base/error.h"
-#include "formats/gguf/types.h"
 #include "base/unaligned.h"
 #include "formats/gguf/detail/layout.h"
+#include "formats/gguf/types.h"
 
 namespace quern::gguf::detail {
 namespace {
