@@ -12,6 +12,7 @@
 #include <fstream>
 #include <iterator>
 #include <stdexcept>
+#include <thread>
 
 namespace quern::cli {
 namespace {
@@ -87,6 +88,8 @@ Terminal::~Terminal() {
 }
 
 void Terminal::type(const std::string& keys) {
+  // The prompt is on the screen a moment before the editor reads; nobody types that fast.
+  std::this_thread::sleep_for(std::chrono::milliseconds(100));
   if (::write(fd_, keys.data(), keys.size()) != static_cast<ssize_t>(keys.size())) throw std::runtime_error("the terminal takes nothing");
 }
 
