@@ -1,4 +1,5 @@
 // The operations that language models are made of. Every reference kernel is plain scalar code with sums in f64.
+#include <algorithm>
 #include <cmath>
 #include <cstring>
 
@@ -282,16 +283,20 @@ const Op kv_write{
 };
 
 /// Causal attention over a paged cache, heads grouped over fewer key-value heads:
-///   y[t, h] = softmax_j(scale * q[t, h] · k[j]) · v[j], j = 0 … positions[t] of the token's sequence.
+///   y[t, h] = softmax_j(cap(scale * q[t, h] · k[j])) · v[j], j = the keys that token t sees in its sequence.
+/// A token at position p sees keys 0 … p, or, with a `window` above 0, the last `window` of these: p - window + 1 … p. The table entries of
+/// blocks that lie outside the windows of all tokens are not read. cap(s) = softcap * tanh(s / softcap) where `softcap` is above 0, else s.
+/// Sinks, where given, are one logit a head that takes part in the softmax and adds no value: exp(sink) joins the sum below the line.
 /// Shapes: q, y [tokens, heads, head_dim] f32; keys state [blocks, kv_heads, head_dim, block_tokens] and values state [blocks, kv_heads,
 /// block_tokens, head_dim], f32, f16 or bf16, heads a multiple of kv_heads; block_table [sequences, max_blocks] i32 (block of tokens
-/// n*block_tokens … of a sequence); sequence [tokens] i32: row of the block table; positions [tokens] i32. Source: FlashAttention, Dao
-/// 2022; PagedAttention, Kwon et al. 2023.
+/// n*block_tokens … of a sequence); sequence [tokens] i32: row of the block table; positions [tokens] i32; sinks [heads] f32, optional.
+/// Sources: FlashAttention, Dao 2022; PagedAttention, Kwon et al. 2023; windows: Mistral 7B 2023; soft cap: Gemma 2 2024; sinks:
+/// Xiao et al. 2023, as learned by gpt-oss 2025.
 const Op paged_attention{
     .name = "paged_attention",
     .min_inputs = 6,
-    .max_inputs = 6,
-    .attributes = {{"scale", 1.0}},
+    .max_inputs = 7,
+    .attributes = {{"scale", 1.0}, {"window", std::int64_t{0}}, {"softcap", 0.0}},
     .infer =
         [](InferContext& c) {
           expect_rank(c, 0, 3);
@@ -311,17 +316,25 @@ const Op paged_attention{
           expect_equal(c, c.shape(0)[2], c.shape(1)[2], "the head sizes of queries and keys");
           expect_equal(c, c.shape(0)[0], c.shape(4)[0], "the tokens of queries and sequences");
           expect_equal(c, c.shape(0)[0], c.shape(5)[0], "the tokens of queries and positions");
+          if (c.node().integer("window") < 0) c.fail("a window of " + std::to_string(c.node().integer("window")) + " keys");
+          const double softcap = c.node().number("softcap");
+          if (!(softcap >= 0 && std::isfinite(softcap))) c.fail("a soft cap of " + std::to_string(softcap));
+          if (c.has(6)) {
+            expect_rank(c, 6, 1);
+            expect_dtype(c, 6, DType::f32);
+            expect_equal(c, c.shape(0)[1], c.shape(6)[0], "the heads of queries and sinks");
+          }
           c.set_output(0, c.type(0));
         },
     .reference =
         [](const Call& c) {
           const auto &q = c.in(0), &keys = c.in(1), &values = c.in(2), &table = c.in(3), &y = c.out(0);
           const std::int64_t heads = q.dims[1], dim = q.dims[2], kv_heads = keys.dims[1], block = keys.dims[3],
-                             size = block_bytes(keys.dtype);
-          const double scale = c.node->number("scale");
+                             size = block_bytes(keys.dtype), window = c.node->integer("window");
+          const double scale = c.node->number("scale"), softcap = c.node->number("softcap");
           for (std::int64_t t = 0; t < q.dims[0]; ++t) {
             const std::int32_t* blocks = table.as<std::int32_t>() + c.in(4).as<std::int32_t>()[t] * table.dims[1];
-            const std::int64_t last = c.in(5).as<std::int32_t>()[t];
+            const std::int64_t last = c.in(5).as<std::int32_t>()[t], first = window > 0 ? std::max<std::int64_t>(0, last - window + 1) : 0;
             for (std::int64_t h = 0; h < heads; ++h) {
               const float* query = q.as<float>() + (t * heads + h) * dim;
               float* out = y.as<float>() + (t * heads + h) * dim;
@@ -335,14 +348,16 @@ const Op paged_attention{
               const auto score = [&](std::int64_t j) {
                 double sum = 0;
                 for (std::int64_t i = 0; i < dim; ++i) sum += query[i] * key(j, i);
-                return scale * sum;
+                return softcap > 0 ? softcap * std::tanh(scale * sum / softcap) : scale * sum;
               };
-              double highest = -HUGE_VAL, total = 0;
-              for (std::int64_t j = 0; j <= last; ++j) highest = std::max(highest, score(j));
-              for (std::int64_t j = 0; j <= last; ++j) total += std::exp(score(j) - highest);
+              const double sink = c.has(6) ? c.in(6).as<float>()[h] : -HUGE_VAL;
+              double highest = sink;
+              for (std::int64_t j = first; j <= last; ++j) highest = std::max(highest, score(j));
+              double total = std::exp(sink - highest);
+              for (std::int64_t j = first; j <= last; ++j) total += std::exp(score(j) - highest);
               for (std::int64_t i = 0; i < dim; ++i) {
                 double sum = 0;
-                for (std::int64_t j = 0; j <= last; ++j) sum += std::exp(score(j) - highest) / total * value(j, i);
+                for (std::int64_t j = first; j <= last; ++j) sum += std::exp(score(j) - highest) / total * value(j, i);
                 out[i] = float(sum);
               }
             }

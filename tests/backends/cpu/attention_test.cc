@@ -22,6 +22,9 @@ struct Cache {
   std::int64_t heads = 4, kv_heads = 2, dim = 32, block = 16;
   ir::DType dtype = ir::DType::f32;
   std::vector<std::int64_t> lengths = {40};
+  std::int64_t window = 0;
+  double softcap = 0;
+  std::vector<float> sinks = {};
 
   void fill(std::mt19937& random) {
     const auto sequences = static_cast<std::int64_t>(lengths.size());
@@ -58,12 +61,14 @@ struct Cache {
       position.push_back(all[r].position);
     }
     const auto from = q.begin() + static_cast<std::int64_t>(first) * width;
-    return KernelCase(
-        ops::paged_attention,
-        {floats_of({n, heads, dim}, std::vector<float>(from, from + n * width)), stored(keys, {blocks, kv_heads, dim, block}),
-         stored(values, {blocks, kv_heads, block, dim}), integers32({static_cast<std::int64_t>(lengths.size()), per_sequence}, table),
-         integers32({n}, sequence), integers32({n}, position)},
-        {{"scale", scale()}});
+    std::vector<Operand> operands = {floats_of({n, heads, dim}, std::vector<float>(from, from + n * width)),
+                                     stored(keys, {blocks, kv_heads, dim, block}),
+                                     stored(values, {blocks, kv_heads, block, dim}),
+                                     integers32({static_cast<std::int64_t>(lengths.size()), per_sequence}, table),
+                                     integers32({n}, sequence),
+                                     integers32({n}, position)};
+    if (!sinks.empty()) operands.push_back(floats_of({heads}, sinks));
+    return KernelCase(ops::paged_attention, std::move(operands), {{"scale", scale()}, {"window", window}, {"softcap", softcap}});
   }
   double scale() const { return 1 / std::sqrt(double(dim)); }
   /// For queries, keys and values of at most 1: a score is off by (dim + 2) roundings of a sum of magnitudes of at most dim * scale, a
@@ -190,6 +195,42 @@ TEST(Attention, a_NaN_among_the_keys_or_values_that_a_row_sees_shows) {
       for (std::int64_t i = 0; i < cache.dim; ++i)
         EXPECT_EQ(std::isnan(y[static_cast<std::size_t>(i)]), in_keys || i == 3) << (in_keys ? "key " : "value ") << at;
     }
+}
+
+TEST(Attention, a_window_hides_what_lies_before_it_and_its_blocks_are_not_read) {
+  std::mt19937 random(7);
+  for (const std::int64_t window : {1, 2, 15, 16, 17, 63, 64, 65, 100, 200, 1000})
+    for (const std::int64_t length : {1, 17, 64, 65, 130, 200, 300}) {
+      Cache cache{.dtype = ir::DType::f16, .lengths = {length}, .window = window};
+      cache.fill(random);
+      const std::vector<Row> rows = last_rows(length, 11);
+      for (std::int64_t p = 0; p <= rows[0].position - window; ++p)
+        for (std::int64_t h = 0; h < cache.kv_heads; ++h)
+          for (std::int64_t i = 0; i < cache.dim; ++i) cache.value_at(0, p, h, i) = cache.key_at(0, p, h, i) = kNan;
+      for (std::int64_t b = 0; (b + 1) * cache.block <= rows[0].position - window + 1; ++b) cache.table[static_cast<std::size_t>(b)] = -1;
+      expect_good(cache, rows, random, std::to_string(length) + " keys, window " + std::to_string(window));
+    }
+}
+
+TEST(Attention, soft_caps_and_sinks_equal_the_reference_with_and_without_a_window) {
+  std::mt19937 random(8);
+  for (const std::int64_t window : {0, 40})
+    for (const double softcap : {0.0, 0.3, 50.0})
+      for (const std::vector<float>& sinks : {std::vector<float>{}, {0, 1, -1, 0.5f}, {30, -30, -kInfinity, 3}, {1000, -1000, 0, 0}})
+        for (const std::int64_t length : {1, 20, 64, 150}) {
+          Cache cache{.dtype = ir::DType::bf16, .lengths = {length}, .window = window, .softcap = softcap, .sinks = sinks};
+          cache.fill(random);
+          expect_good(cache, last_rows(length, 5), random,
+                      std::to_string(length) + " keys, window " + std::to_string(window) + ", cap " + std::to_string(softcap));
+        }
+}
+
+TEST(Attention, a_NaN_passes_a_soft_cap) {
+  std::mt19937 random(9);
+  Cache cache{.heads = 2, .kv_heads = 1, .lengths = {70}, .softcap = 20};
+  cache.fill(random);
+  cache.key_at(0, 30, 0, 3) = kNan;
+  for (const float y : as_floats(cache.node(queries(cache, 1, random), last_rows(70, 1), 0, 1).run())) EXPECT_TRUE(std::isnan(y));
 }
 
 TEST(Attention, large_scores_do_not_overflow) {

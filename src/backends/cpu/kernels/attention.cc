@@ -39,7 +39,10 @@ struct AttentionTile {
   std::int64_t block;             // tokens a block, divides kChunk
   std::int64_t block_stride;      // elements from one block of the cache to the next
   float scale;
-  float* scratch;  // see scratch_floats
+  float softcap;        // 0: none
+  float sink;           // -infinity: none
+  std::int64_t window;  // keys that a row sees, itself included
+  float* scratch;       // see scratch_floats
 };
 
 /// q scaled [kRows, dim], scores [kRows, kChunk], output [kRows, dim].
@@ -89,21 +92,30 @@ HWY_INLINE void ScoreVectors(const AttentionTile& t, std::int64_t first, std::in
     for (int r = 0; r < R; ++r) hn::StoreU(sum[v][r], d, scores + r * kChunk + k + v * lanes);
 }
 
-/// The scores of keys [0, count) of a chunk, rounded up to whole vectors.
+/// The scores of keys [begin, count) of a chunk, rounded to whole vectors.
 template <int R, class T>
-HWY_INLINE void ScoreChunk(const AttentionTile& t, std::int64_t first, std::int64_t count, const float* q, float* scores) {
+HWY_INLINE void ScoreChunk(const AttentionTile& t, std::int64_t first, std::int64_t begin, std::int64_t count, const float* q,
+                           float* scores) {
   const std::int64_t lanes = static_cast<std::int64_t>(hn::Lanes(Floats()));
-  std::int64_t k = 0;
+  std::int64_t k = begin / lanes * lanes;
   for (; k + (kVectors<R> - 1) * lanes < count; k += kVectors<R> * lanes) ScoreVectors<R, kVectors<R>, T>(t, first, k, q, scores);
   for (; k < count; k += lanes) ScoreVectors<R, 1, T>(t, first, k, q, scores);
 }
 
-/// out[r, i …] += sum_j weights[r, j] * values[j, i …] for V vectors of elements and the keys [0, counts[r]) of a chunk. Keys past the
-/// shortest row are added one row at a time: a value that a row must not see may be infinite or NaN, and a weight of 0 would not hide it.
+/// The keys of one chunk that each row sees: [begins[r], ends[r]); nothing where these are equal.
+template <int R>
+struct Seen {
+  std::int64_t begins[R], ends[R];
+};
+
+/// out[r, i …] += sum_j weights[r, j] * values[j, i …] for V vectors of elements and the keys of a chunk that row r sees. Keys that not all
+/// see are added one row at a time: a value that a row must not see may be infinite or NaN, and a weight of 0 would not hide it.
 template <int R, int V, class T>
-HWY_INLINE void AddValueVectors(const AttentionTile& t, std::int64_t first, const std::int64_t* counts, const float* weights, float* out,
+HWY_INLINE void AddValueVectors(const AttentionTile& t, std::int64_t first, const Seen<R>& seen, const float* weights, float* out,
                                 std::int64_t i) {
-  const std::int64_t shared = *std::min_element(counts, counts + R), most = *std::max_element(counts, counts + R);
+  const std::int64_t least = *std::min_element(seen.begins, seen.begins + R), most = *std::max_element(seen.ends, seen.ends + R);
+  const std::int64_t shared = *std::min_element(seen.ends, seen.ends + R),
+                     from = std::min(*std::max_element(seen.begins, seen.begins + R), shared);
   const Floats d;
   const std::int64_t lanes = static_cast<std::int64_t>(hn::Lanes(d));
   hn::Vec<Floats> sum[V][R];
@@ -112,43 +124,53 @@ HWY_INLINE void AddValueVectors(const AttentionTile& t, std::int64_t first, cons
   const auto at = [&](std::int64_t j) {
     return static_cast<const T*>(t.values) + t.blocks[(first + j) / t.block] * t.block_stride + j % t.block * t.dim + i;
   };
-  for (std::int64_t j = 0; j < shared;) {
+  const auto add_apart = [&](std::int64_t j) {
+    for (int v = 0; v < V; ++v) {
+      const auto value = LoadElements(d, at(j) + v * lanes);
+      for (int r = 0; r < R; ++r)
+        if (j >= seen.begins[r] && j < seen.ends[r]) sum[v][r] = hn::MulAdd(hn::Set(d, weights[r * kChunk + j]), value, sum[v][r]);
+    }
+  };
+  for (std::int64_t j = least; j < from; ++j) add_apart(j);
+  for (std::int64_t j = std::max(least, from); j < shared;) {
     const T* values = at(j);
-    const std::int64_t end = std::min(shared, j + t.block);
+    const std::int64_t end = std::min(shared, j - j % t.block + t.block);
     for (; j < end; ++j, values += t.dim)
       for (int v = 0; v < V; ++v) {
         const auto value = LoadElements(d, values + v * lanes);
         for (int r = 0; r < R; ++r) sum[v][r] = hn::MulAdd(hn::Set(d, weights[r * kChunk + j]), value, sum[v][r]);
       }
   }
-  for (std::int64_t j = shared; j < most; ++j)
-    for (int v = 0; v < V; ++v) {
-      const auto value = LoadElements(d, at(j) + v * lanes);
-      for (int r = 0; r < R; ++r)
-        if (j < counts[r]) sum[v][r] = hn::MulAdd(hn::Set(d, weights[r * kChunk + j]), value, sum[v][r]);
-    }
+  for (std::int64_t j = std::max(least, shared); j < most; ++j) add_apart(j);
   for (int v = 0; v < V; ++v)
     for (int r = 0; r < R; ++r) hn::StoreU(sum[v][r], d, out + r * t.dim + i + v * lanes);
 }
 
 template <int R, class T>
-HWY_INLINE void AddValues(const AttentionTile& t, std::int64_t first, const std::int64_t* counts, const float* weights, float* out) {
+HWY_INLINE void AddValues(const AttentionTile& t, std::int64_t first, const Seen<R>& seen, const float* weights, float* out) {
   const std::int64_t lanes = static_cast<std::int64_t>(hn::Lanes(Floats()));
   std::int64_t i = 0;
-  for (; i + kVectors<R> * lanes <= t.dim; i += kVectors<R> * lanes) AddValueVectors<R, kVectors<R>, T>(t, first, counts, weights, out, i);
-  for (; i < t.dim; i += lanes) AddValueVectors<R, 1, T>(t, first, counts, weights, out, i);
+  for (; i + kVectors<R> * lanes <= t.dim; i += kVectors<R> * lanes) AddValueVectors<R, kVectors<R>, T>(t, first, seen, weights, out, i);
+  for (; i < t.dim; i += lanes) AddValueVectors<R, 1, T>(t, first, seen, weights, out, i);
 }
 
 /// Turns a row's scores of one chunk into weights exp(score - maximum), updating the row's maximum and sum; returns by how much what was
-/// summed before shrinks. Keys from `count` on get the weight 0; a NaN among the others makes all of the row NaN.
-HWY_INLINE float SoftmaxChunk(float* scores, std::int64_t count, float& maximum, float& total) {
+/// summed before shrinks. Keys outside [begin, end) get the weight 0; a NaN among the others makes all of the row NaN.
+HWY_INLINE float SoftmaxChunk(float* scores, std::int64_t begin, std::int64_t end, float softcap, float& maximum, float& total) {
   const Floats d;
   const std::int64_t lanes = static_cast<std::int64_t>(hn::Lanes(d));
   const auto lowest = hn::Set(d, -std::numeric_limits<float>::infinity());
   auto high = lowest;
-  for (std::int64_t k = 0; k < count; k += lanes) {
-    const auto valid = hn::FirstN(d, static_cast<std::size_t>(std::min(lanes, count - k)));
-    const auto s = hn::IfThenElse(valid, hn::LoadU(d, scores + k), lowest);
+  const std::int64_t start = begin / lanes * lanes;
+  for (std::int64_t k = start; k < end; k += lanes) {
+    auto valid = hn::FirstN(d, static_cast<std::size_t>(std::min(lanes, end - k)));
+    if (k < begin) valid = hn::AndNot(hn::FirstN(d, static_cast<std::size_t>(begin - k)), valid);
+    auto s = hn::LoadU(d, scores + k);
+    if (softcap > 0) {  // NaN stays NaN, which Highway's Tanh does not promise
+      const auto capped = hn::Mul(hn::Set(d, softcap), hn::Tanh(d, hn::Div(s, hn::Set(d, softcap))));
+      s = hn::IfThenElse(hn::IsNaN(s), s, capped);
+    }
+    s = hn::IfThenElse(valid, s, lowest);
     hn::StoreU(s, d, scores + k);
     high = hn::Max(high, s);
   }
@@ -157,7 +179,7 @@ HWY_INLINE float SoftmaxChunk(float* scores, std::int64_t count, float& maximum,
   const auto top = hn::Set(d, maximum);
   auto sum = hn::Zero(d);
   for (std::int64_t k = 0; k < kChunk; k += lanes) {
-    if (k >= count) {
+    if (k < start || k >= end) {
       hn::StoreU(hn::Zero(d), d, scores + k);
       continue;
     }
@@ -185,22 +207,32 @@ void AttendRows(const AttentionTile& t) {
     total[r] = 0;
     for (std::int64_t i = 0; i < t.dim; ++i) q[r * t.dim + i] = t.q[r * t.row_stride + i] * t.scale, out[r * t.dim + i] = 0;
   }
-  const std::int64_t keys = *std::max_element(t.positions, t.positions + R) + 1;
-  for (std::int64_t first = 0; first < keys; first += kChunk) {
+  std::int64_t lows[R];  // the first key that each row sees
+  for (int r = 0; r < R; ++r) lows[r] = std::max<std::int64_t>(0, t.positions[r] - t.window + 1);
+  const std::int64_t lowest = *std::min_element(lows, lows + R), keys = *std::max_element(t.positions, t.positions + R) + 1;
+  for (std::int64_t first = lowest / kChunk * kChunk; first < keys; first += kChunk) {
     const std::int64_t count = std::min(kChunk, keys - first);
-    ScoreChunk<R, T>(t, first, count, q, scores);
-    std::int64_t counts[R];
+    ScoreChunk<R, T>(t, first, std::max<std::int64_t>(0, lowest - first), count, q, scores);
+    Seen<R> seen;
     for (int r = 0; r < R; ++r) {
-      counts[r] = std::min(count, t.positions[r] + 1 - first);
-      const float shrink = SoftmaxChunk(scores + r * kChunk, counts[r], maximum[r], total[r]);
-      if (first == 0) continue;
+      seen.ends[r] = std::min(count, t.positions[r] + 1 - first);
+      seen.begins[r] = std::min(seen.ends[r], std::max<std::int64_t>(0, lows[r] - first));
+      const float shrink = SoftmaxChunk(scores + r * kChunk, seen.begins[r], seen.ends[r], t.softcap, maximum[r], total[r]);
+      if (first <= lows[r]) continue;  // nothing is summed yet
       for (std::int64_t i = 0; i < t.dim; i += lanes)
         hn::StoreU(hn::Mul(hn::LoadU(d, out + r * t.dim + i), hn::Set(d, shrink)), d, out + r * t.dim + i);
     }
-    AddValues<R, T>(t, first, counts, scores, out);
+    AddValues<R, T>(t, first, seen, scores, out);
   }
-  for (int r = 0; r < R; ++r)
-    for (std::int64_t i = 0; i < t.dim; ++i) t.y[r * t.row_stride + i] = out[r * t.dim + i] / total[r];
+  for (int r = 0; r < R; ++r) {
+    float factor = 1;
+    if (t.sink != -std::numeric_limits<float>::infinity()) {
+      const float top = std::max(maximum[r], t.sink);
+      factor = std::exp(maximum[r] - top);
+      total[r] = total[r] * factor + std::exp(t.sink - top);
+    }
+    for (std::int64_t i = 0; i < t.dim; ++i) t.y[r * t.row_stride + i] = out[r * t.dim + i] * factor / total[r];
+  }
 }
 
 template <class T>
@@ -239,6 +271,12 @@ namespace {
 
 std::int64_t tiles(const ir::Call& call) { return (call.in(0).dims[0] + kRows - 1) / kRows; }
 
+/// The keys that a row sees, itself included.
+std::int64_t window(const ir::Call& call) {
+  const std::int64_t window = call.node->integer("window");
+  return window > 0 ? window : std::numeric_limits<std::int64_t>::max();
+}
+
 /// What is wrong with the places that row t names; null when nothing is.
 const char* bad_place(const ir::Call& call, std::int64_t t) {
   const auto &keys = call.in(1), &table = call.in(3);
@@ -246,7 +284,7 @@ const char* bad_place(const ir::Call& call, std::int64_t t) {
   if (sequence < 0 || sequence >= table.dims[0]) return "a sequence is outside the block table";
   if (position < 0 || position / keys.dims[3] >= table.dims[1]) return "a position is outside the block table";
   const std::int32_t* blocks = table.as<std::int32_t>() + sequence * table.dims[1];
-  for (std::int64_t b = 0; b <= position / keys.dims[3]; ++b)
+  for (std::int64_t b = std::max<std::int64_t>(0, position - window(call) + 1) / keys.dims[3]; b <= position / keys.dims[3]; ++b)
     if (blocks[b] < 0 || blocks[b] >= keys.dims[0]) return "a block is outside the cache";
   return nullptr;
 }
@@ -274,12 +312,15 @@ constexpr KernelFunctions kAttention{
       tile.block = block;
       tile.block_stride = kv_heads * block * dim;
       tile.scale = static_cast<float>(call.node->number("scale"));
+      tile.softcap = static_cast<float>(call.node->number("softcap"));
+      tile.window = window(call);
       tile.scratch = reinterpret_cast<float*>(scratch);
       for (std::int64_t unit = begin; unit < end; ++unit) {
         const std::int64_t head = unit % heads, first = unit / heads * kRows, last = std::min(first + kRows, q.dims[0]);
         const std::int64_t offset = head / (heads / kv_heads) * block * dim * ir::block_bytes(keys.dtype);
         tile.keys = keys.data + offset;
         tile.values = call.in(2).data + offset;
+        tile.sink = call.has(6) ? call.in(6).as<float>()[head] : -std::numeric_limits<float>::infinity();
         for (std::int64_t t = first; t < last; ++t)
           if (const char* wrong = bad_place(call, t)) return call.fail(wrong);
         for (std::int64_t t = first; t < last; t += tile.rows) {
