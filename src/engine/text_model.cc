@@ -20,6 +20,7 @@ tokenizers::Spec spec_of(const gguf::File& file) {
   spec.tokens = file.array<std::string_view>(key("tokens"));
   if (file.find(key("token_type"))) spec.types = file.array<std::int32_t>(key("token_type"));
   if (file.find(key("merges"))) spec.merges = file.array<std::string_view>(key("merges"));
+  if (file.find(key("scores"))) spec.scores = file.array<float>(key("scores"));
   spec.special = {.bos = id("bos_token_id"),
                   .eos = id("eos_token_id"),
                   .eot = id("eot_token_id"),
@@ -30,6 +31,8 @@ tokenizers::Spec spec_of(const gguf::File& file) {
                   .mask = id("mask_token_id")};
   spec.add_bos = flag("add_bos_token");
   spec.add_eos = flag("add_eos_token");
+  spec.add_space_prefix = flag("add_space_prefix");
+  spec.remove_extra_whitespaces = flag("remove_extra_whitespaces").value_or(false);
   return spec;
 }
 

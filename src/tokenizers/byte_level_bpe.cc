@@ -2,14 +2,12 @@
 
 #include <algorithm>
 #include <array>
-#include <cstring>
-#include <mutex>
-#include <utility>
 
 #include "base/error.h"
 #include "tokenizers/detail/byte_level.h"
 #include "tokenizers/detail/merges.h"
 #include "tokenizers/detail/pre_tokenizer.h"
+#include "tokenizers/detail/scratch_pool.h"
 #include "tokenizers/detail/token_index.h"
 #include "tokenizers/detail/word_cache.h"
 #include "tokenizers/models.h"
@@ -30,17 +28,6 @@ const detail::PreTokenizerRow& find_pre_tokenizer(std::string_view name) {
   throw Error(Code::unsupported, fmt::format("pre-tokenizer '{}' is not supported", name)).hint("supported: " + known);
 }
 
-// The byte of a "<0xHH>" token.
-unsigned char byte_token_value(std::size_t id, std::string_view text) {
-  const auto digit = [](char c) {
-    return c >= '0' && c <= '9' ? c - '0' : c >= 'A' && c <= 'F' ? c - 'A' + 10 : c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
-  };
-  if (text.size() != 6 || !text.starts_with("<0x") || text[5] != '>' || digit(text[3]) < 0 || digit(text[4]) < 0) {
-    throw Error(Code::data_corrupt, fmt::format("byte token {} is '{}' where '<0x00>' to '<0xFF>' was expected", id, text.substr(0, 40)));
-  }
-  return static_cast<unsigned char>(digit(text[3]) * 16 + digit(text[4]));
-}
-
 class ByteLevelBpe final : public Tokenizer {
  public:
   explicit ByteLevelBpe(const Spec& spec) : ByteLevelBpe(spec, find_pre_tokenizer(spec.pre_tokenizer)) {}
@@ -52,6 +39,13 @@ class ByteLevelBpe final : public Tokenizer {
     std::vector<Id> symbols;
     detail::Merger merger;
     detail::WordCache cache;
+
+    void trim() {
+      constexpr std::size_t kKept = 1 << 20;
+      merger.trim();
+      if (symbols.capacity() > kKept) symbols = {};
+      if (words.capacity() > kKept) words = {}, other = {};
+    }
   };
 
   ByteLevelBpe(const Spec& spec, const detail::PreTokenizerRow& row)
@@ -73,7 +67,7 @@ class ByteLevelBpe final : public Tokenizer {
       const std::string_view text = texts_[i];
       bytes.clear();
       if (types_[i] == TokenType::byte) {
-        const unsigned char value = byte_token_value(i, text);
+        const unsigned char value = detail::byte_token_value(i, text);
         fallback[value] = static_cast<Id>(i);
         token_bytes_.add(std::string_view(reinterpret_cast<const char*>(&value), 1));
         continue;
@@ -142,7 +136,7 @@ class ByteLevelBpe final : public Tokenizer {
   Id find(std::string_view bytes) const { return index_.find(bytes, token_bytes_); }
 
   void encode_text(std::string_view text, std::vector<Id>& ids) const override {
-    const ScratchLease scratch(*this);
+    const detail::ScratchPool<Scratch>::Lease scratch(scratch_);
     pre_tokenizer_.split(text, scratch->words, scratch->other);
     std::uint32_t begin = 0;
     for (const std::uint32_t end : scratch->words) {
@@ -176,44 +170,12 @@ class ByteLevelBpe final : public Tokenizer {
     ids.insert(ids.end(), scratch.symbols.begin(), scratch.symbols.end());
   }
 
-  // A scratch of this tokenizer's pool for the time of one call.
-  class ScratchLease {
-   public:
-    explicit ScratchLease(const ByteLevelBpe& owner) : owner_(owner) {
-      {
-        const std::lock_guard lock(owner.pool_mutex_);
-        if (!owner.pool_.empty()) {
-          scratch_ = std::move(owner.pool_.back());
-          owner.pool_.pop_back();
-        }
-      }
-      if (!scratch_) scratch_ = std::make_unique<Scratch>();
-    }
-    ~ScratchLease() {
-      constexpr std::size_t kKept = 1 << 20, kPool = 16;
-      scratch_->merger.trim();
-      if (scratch_->symbols.capacity() > kKept) scratch_->symbols = {};
-      if (scratch_->words.capacity() > kKept) scratch_->words = {}, scratch_->other = {};
-      const std::lock_guard lock(owner_.pool_mutex_);
-      if (owner_.pool_.size() < kPool) owner_.pool_.push_back(std::move(scratch_));
-    }
-    ScratchLease(const ScratchLease&) = delete;
-    ScratchLease& operator=(const ScratchLease&) = delete;
-    Scratch* operator->() const { return scratch_.get(); }
-    Scratch& operator*() const { return *scratch_; }
-
-   private:
-    const ByteLevelBpe& owner_;
-    std::unique_ptr<Scratch> scratch_;
-  };
-
   detail::PreTokenizer pre_tokenizer_;
   bool ignore_merges_;
   std::array<Id, 256> byte_ids_;
   detail::TokenIndex index_;
   detail::MergeTable merges_;
-  mutable std::mutex pool_mutex_;
-  mutable std::vector<std::unique_ptr<Scratch>> pool_;
+  mutable detail::ScratchPool<Scratch> scratch_;
 };
 
 }  // namespace

@@ -10,4 +10,8 @@ namespace quern::tokenizers {
 /// Errors: as make_tokenizer.
 std::unique_ptr<Tokenizer> make_byte_level_bpe(const Spec& spec);
 
+/// SentencePiece's BPE (Llama 1 and 2, Mistral, Gemma): characters are merged by the score of what they become; a character without a
+/// token becomes byte tokens. Errors: as make_tokenizer.
+std::unique_ptr<Tokenizer> make_sentence_piece_bpe(const Spec& spec);
+
 }  // namespace quern::tokenizers

@@ -53,7 +53,7 @@ constexpr TurnEnd kTurnEnds[] = {
 
 Tokenizer::~Tokenizer() = default;
 
-Tokenizer::Tokenizer(const Spec& spec) {
+Tokenizer::Tokenizer(const Spec& spec, const SpecialIds& defaults) {
   const std::size_t count = spec.tokens.size();
   if (count == 0) throw Error(Code::data_corrupt, "the vocabulary has no tokens");
   if (count > static_cast<std::size_t>(std::numeric_limits<Id>::max())) {
@@ -78,7 +78,7 @@ Tokenizer::Tokenizer(const Spec& spec) {
     }
     if (type != 0) types_[i] = static_cast<TokenType>(type);  // 0: "undefined", which means nothing special
   }
-  take_special_ids(spec);
+  take_special_ids(spec, defaults);
   collect_end_ids(spec);
   index_specials();
   add_bos_given_ = spec.add_bos;
@@ -86,8 +86,14 @@ Tokenizer::Tokenizer(const Spec& spec) {
   add_eos_ = spec.add_eos.value_or(false) && special_.eos >= 0;
 }
 
-void Tokenizer::take_special_ids(const Spec& spec) {
+void Tokenizer::take_special_ids(const Spec& spec, const SpecialIds& defaults) {
   special_ = spec.special;
+  const auto fill = [&](std::int64_t& id, std::int64_t otherwise) {
+    if (id == -1 && otherwise < static_cast<std::int64_t>(size())) id = otherwise;
+  };
+  fill(special_.bos, defaults.bos);
+  fill(special_.eos, defaults.eos);
+  fill(special_.unk, defaults.unk);
   const auto check = [&](std::int64_t& id, std::string_view role, bool needed) {
     if (id < 0 || id == 0xFFFFFFFF) {
       id = -1;  // 2^32 - 1 is how files write "none" in a u32
@@ -281,11 +287,18 @@ std::optional<Id> Tokenizer::find_special(std::string_view text) const {
 
 bool Tokenizer::is_end(Id id) const { return std::binary_search(end_ids_.begin(), end_ids_.end(), id); }
 
+std::string_view Tokenizer::shown(Id id, DecodeOptions options, bool& begun) const {
+  if (options.skip_special && is_special(id)) return {};
+  std::string_view bytes = token_bytes(id);
+  if (space_prefix_ && !begun && !options.continues && type(id) == TokenType::normal && bytes.starts_with(' ')) bytes.remove_prefix(1);
+  begun = true;
+  return bytes;
+}
+
 std::string Tokenizer::decode(std::span<const Id> ids, DecodeOptions options) const {
   std::string bytes;
-  for (const Id id : ids) {
-    if (!(options.skip_special && is_special(id))) bytes += token_bytes(id);
-  }
+  bool begun = false;
+  for (const Id id : ids) bytes += shown(id, options, begun);
   if (detail::valid_prefix(bytes) == bytes.size()) return bytes;
   std::string text;
   detail::append_replaced(bytes, false, text);
@@ -294,8 +307,7 @@ std::string Tokenizer::decode(std::span<const Id> ids, DecodeOptions options) co
 
 std::string_view StreamDecoder::push(Id id) {
   text_.clear();
-  if (options_.skip_special && tokenizer_->is_special(id)) return text_;
-  pending_ += tokenizer_->token_bytes(id);
+  pending_ += tokenizer_->shown(id, options_, begun_);
   pending_.erase(0, detail::append_replaced(pending_, true, text_));
   return text_;
 }
@@ -304,15 +316,15 @@ std::string_view StreamDecoder::finish() {
   text_.clear();
   detail::append_replaced(pending_, false, text_);
   pending_.clear();
+  begun_ = false;
   return text_;
 }
 
 std::unique_ptr<Tokenizer> make_tokenizer(const Spec& spec) {
-  if (spec.model != "gpt2") {
-    throw Error(Code::unsupported, fmt::format("tokenizer model '{}' is not supported", spec.model))
-        .hint("supported: gpt2 (byte-level BPE)");
-  }
-  return make_byte_level_bpe(spec);
+  if (spec.model == "gpt2") return make_byte_level_bpe(spec);
+  if (spec.model == "llama") return make_sentence_piece_bpe(spec);
+  throw Error(Code::unsupported, fmt::format("tokenizer model '{}' is not supported", spec.model))
+      .hint("supported: gpt2 (byte-level BPE), llama (SentencePiece BPE)");
 }
 
 }  // namespace quern::tokenizers

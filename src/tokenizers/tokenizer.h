@@ -32,13 +32,16 @@ struct SpecialIds {
 /// A vocabulary as a model file spells it. Everything in it is untrusted; make_tokenizer checks it. The views need to live only until
 /// make_tokenizer returns.
 struct Spec {
-  std::string model = {};                     ///< GGUF's tokenizer.ggml.model, e.g. "gpt2".
+  std::string model = {};                     ///< GGUF's tokenizer.ggml.model: "gpt2" or "llama".
   std::string pre_tokenizer = {};             ///< GGUF's tokenizer.ggml.pre, e.g. "smollm"; empty means "default".
   std::vector<std::string_view> tokens = {};  ///< By id.
   std::vector<std::int32_t> types = {};       ///< By id, GGUF's numbers; empty means all normal.
   std::vector<std::string_view> merges = {};  ///< "left right", the most urgent first.
+  std::vector<float> scores = {};             ///< By id, the most urgent highest; empty means all 0. For "llama".
   SpecialIds special = {};
-  std::optional<bool> add_bos = {}, add_eos = {};  ///< Nothing: what the pre-tokenizer's name implies.
+  std::optional<bool> add_bos = {}, add_eos = {};  ///< Nothing: what the model or the pre-tokenizer's name implies.
+  std::optional<bool> add_space_prefix = {};       ///< Of "llama": text begins with a space. Nothing: it does.
+  bool remove_extra_whitespaces = false;           ///< Of "llama": spaces at the ends are dropped, several become one.
   std::vector<std::int64_t> end_ids = {};          ///< Further ids that end a generation, e.g. of a generation config.
 };
 
@@ -55,6 +58,7 @@ struct Piece {
 
 struct DecodeOptions {
   bool skip_special = false;  ///< Leave out control and unknown tokens.
+  bool continues = false;     ///< The ids go on after others: a space that they begin with is text, not what encode() put in front.
 };
 
 /// Text to ids and back. Immutable once made; every method may be called from many threads at once.
@@ -97,8 +101,8 @@ class Tokenizer {
   std::span<const std::string> notes() const { return notes_; }
 
  protected:
-  /// Checks and copies what all models share. Errors: data_corrupt.
-  explicit Tokenizer(const Spec& spec);
+  /// Checks and copies what all models share; `defaults` are the model's roles where the file names none. Errors: data_corrupt.
+  explicit Tokenizer(const Spec& spec, const SpecialIds& defaults = {});
 
   /// Appends the ids of valid UTF-8 without special tokens.
   virtual void encode_text(std::string_view text, std::vector<Id>& ids) const = 0;
@@ -121,13 +125,17 @@ class Tokenizer {
   Strings token_bytes_;  // what they stand for; filled by the model
   std::vector<TokenType> types_;
   std::vector<std::string> notes_;
+  bool space_prefix_ = false;  // encode_text() puts a space in front
 
  private:
+  friend class StreamDecoder;
+  /// What a token adds to decoded text; `begun`: whether something was decoded before.
+  std::string_view shown(Id id, DecodeOptions options, bool& begun) const;
   struct Match {
     std::size_t length = 0;
     Id id = -1;
   };
-  void take_special_ids(const Spec& spec);
+  void take_special_ids(const Spec& spec, const SpecialIds& defaults);
   void collect_end_ids(const Spec& spec);
   void index_specials();
   Match longest_special(std::string_view text, std::size_t trusted) const;
@@ -158,6 +166,7 @@ class StreamDecoder {
  private:
   const Tokenizer* tokenizer_;
   DecodeOptions options_;
+  bool begun_ = false;
   std::string pending_, text_;
 };
 

@@ -4,12 +4,12 @@
   tokenizer_conformance.py MODEL.gguf [--quern build/release/bin/quern] [--count 10000] [--seed 1] [--llama-cpp SOURCE_FOLDER] [-v]
 
 Needs: pip install tokenizers gguf unicodedata2==16.0.0. Works for byte-level BPE models whose pre-tokenizer tests/tokenizers/make_oracle.py
-has. The strings hold all Unicode planes, combining marks, emoji with joiners, white space, digits, code and texts of special tokens; each is
+has, and, against llama.cpp alone, for SentencePiece models ("llama" in GGUF). The strings hold all Unicode planes, combining marks, emoji with joiners, white space, digits, code and texts of special tokens; each is
 encoded with special tokens parsed and without.
 
 Two things on which the references themselves differ are kept from llama.cpp, not from `tokenizers`: code points newer than its Unicode 15
 tables, and bytes that the vocabulary has no token for (`tokenizers` drops them before the merges, llama.cpp after). "Newer" is what this Python's own tables lack. SOURCE_FOLDER has
-build/bin/libllama.so and python_llama_cpp/. Exit status 1 when any id differs.
+build/bin/libllama.so (or LLAMA_CPP_LIB_PATH says where that is) and python_llama_cpp/. Exit status 1 when any id differs.
 """
 import argparse
 import ctypes
@@ -38,7 +38,8 @@ class Vocabulary:
         def get(key, default=None):
             field = fields.get("tokenizer.ggml." + key)
             return field.contents() if field else default
-        self.pre = get("pre", "default")
+        self.sentence_piece = get("model") == "llama"
+        self.pre = "llama" if self.sentence_piece else get("pre", "default")
         self.tokens, self.types, self.merges = get("tokens"), get("token_type"), get("merges")
 
     def texts(self, wanted: int) -> list[str]:
@@ -92,7 +93,7 @@ def quern_ids(program: str, model: str, strings: list[str], parse_special: bool)
 
 class LlamaCpp:
     def __init__(self, root: str, model: str):
-        os.environ["LLAMA_CPP_LIB_PATH"] = os.path.join(root, "build/bin")
+        os.environ.setdefault("LLAMA_CPP_LIB_PATH", os.path.join(root, "build/bin"))
         package = types.ModuleType("llama_cpp")
         package.__path__ = [os.path.join(root, "python_llama_cpp")]  # its module of bindings alone, without the package around it
         sys.modules["llama_cpp"] = package
@@ -120,23 +121,28 @@ def main() -> int:
     parser.add_argument("-v", "--verbose", action="store_true")
     a = parser.parse_args()
     vocabulary = Vocabulary(a.model)
-    if vocabulary.pre not in make_oracle.PRE_TOKENIZERS:
+    if vocabulary.sentence_piece:
+        if not a.llama_cpp: sys.exit("SentencePiece models are compared with llama.cpp: --llama-cpp")
+    elif vocabulary.pre not in make_oracle.PRE_TOKENIZERS:
         sys.exit(f"no oracle for pre-tokenizer '{vocabulary.pre}'")
     strings = make_strings(a.count, a.seed, (vocabulary.texts(CONTROL) + vocabulary.texts(USER_DEFINED))[:50])
-    reference = vocabulary.hugging_face()
+    reference = None if vocabulary.sentence_piece else vocabulary.hugging_face()
     peer = LlamaCpp(a.llama_cpp, a.model) if a.llama_cpp else None
-    missing = vocabulary.missing_bytes()
+    missing = set() if vocabulary.sentence_piece else vocabulary.missing_bytes()
 
     def peer_can(text: str) -> bool:
+        if vocabulary.sentence_piece: return True  # it knows no categories
         newer = any(ord(c) > 127 and unicodedata2.category(c) != unicodedata.category(c) for c in text)  # Python's own tables are older
         return not newer and not missing.intersection(text.encode())
 
     failures = 0
     for parse_special in (True, False):
         ours = quern_ids(a.quern, a.model, strings, parse_special)
-        reference.encode_special_tokens = not parse_special
-        theirs = [e.ids for e in reference.encode_batch(strings, add_special_tokens=False)]
-        columns = {"tokenizers": list(zip(strings, ours, theirs))}
+        columns = {}
+        if reference:
+            reference.encode_special_tokens = not parse_special
+            theirs = [e.ids for e in reference.encode_batch(strings, add_special_tokens=False)]
+            columns["tokenizers"] = list(zip(strings, ours, theirs))
         if peer:
             columns["llama.cpp"] = [(s, o, peer.ids(s, parse_special)) for s, o in zip(strings, ours) if peer_can(s)]
         for name, rows in columns.items():

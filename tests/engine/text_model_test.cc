@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include <filesystem>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -116,6 +117,28 @@ TEST(TextModel, errors_say_what_is_wrong_with_the_file) {
               ::testing::AllOf(HasSubstr("data_corrupt"), HasSubstr("999"), HasSubstr(".gguf")));
   EXPECT_THAT(message_of([] { model_with([](gguf::Writer& out) { out.set("tokenizer.ggml.bos_token_id", "one"); }); }),
               ::testing::AllOf(HasSubstr("data_corrupt"), HasSubstr("bos_token_id")));
+}
+
+TEST(TextModel, a_sentence_piece_vocabulary_comes_with_its_scores_and_flags) {
+  const auto encode = [](std::optional<bool> add_space_prefix, std::optional<bool> remove_extra_whitespaces) {
+    gguf::Writer out;
+    out.set("general.architecture", "llama");
+    out.set("tokenizer.ggml.model", "llama");
+    const std::vector<std::string_view> tokens = {"<unk>", "<s>", "</s>", "▁", "a", "b", "▁a", "ab"};
+    out.set_array("tokenizer.ggml.tokens", std::span(tokens));
+    out.set_array("tokenizer.ggml.token_type", std::span<const std::int32_t>(std::vector<std::int32_t>{2, 3, 3, 1, 1, 1, 1, 1}));
+    out.set_array("tokenizer.ggml.scores", std::span<const float>(std::vector<float>{0, 0, 0, 0, 0, 0, -2, -1}));
+    if (add_space_prefix) out.set("tokenizer.ggml.add_space_prefix", *add_space_prefix);
+    if (remove_extra_whitespaces) out.set("tokenizer.ggml.remove_extra_whitespaces", *remove_extra_whitespaces);
+    const std::string path = ::testing::TempDir() + "text_model_test." + std::to_string(getpid()) + ".gguf";
+    out.write(path);
+    const TextModel model = TextModel::from_gguf(gguf::File::open(path));
+    std::filesystem::remove(path);
+    return model.encode_text("ab  a ");
+  };
+  EXPECT_THAT(encode({}, {}), ElementsAre(1, 3, 7, 3, 6, 3));
+  EXPECT_THAT(encode(false, {}), ElementsAre(1, 7, 3, 6, 3));
+  EXPECT_THAT(encode({}, true), ElementsAre(1, 3, 7, 6));
 }
 
 }  // namespace

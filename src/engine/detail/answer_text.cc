@@ -6,7 +6,7 @@
 namespace quern::engine::detail {
 
 AnswerText::AnswerText(const tokenizers::Tokenizer& tokenizer, std::vector<std::string> stops)
-    : decoder_(tokenizer, {.skip_special = true}) {
+    : decoder_(tokenizer, {.skip_special = true, .continues = true}) {
   stops_.reserve(stops.size());
   for (std::string& text : stops) {
     Stop stop{std::move(text), {}};

@@ -1,9 +1,12 @@
 #include "tokenizers/detail/byte_level.h"
 
+#include <fmt/format.h>
+
 #include <array>
 #include <cstddef>
 #include <cstdint>
 
+#include "base/error.h"
 #include "tokenizers/detail/utf8.h"
 
 namespace quern::tokenizers::detail {
@@ -50,6 +53,16 @@ bool append_spelled_bytes(std::string_view text, std::string& out) {
     i += length;
   }
   return true;
+}
+
+unsigned char byte_token_value(std::size_t id, std::string_view text) {
+  const auto digit = [](char c) {
+    return c >= '0' && c <= '9' ? c - '0' : c >= 'A' && c <= 'F' ? c - 'A' + 10 : c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
+  };
+  if (text.size() != 6 || !text.starts_with("<0x") || text[5] != '>' || digit(text[3]) < 0 || digit(text[4]) < 0) {
+    throw Error(Code::data_corrupt, fmt::format("byte token {} is '{}' where '<0x00>' to '<0xFF>' was expected", id, text.substr(0, 40)));
+  }
+  return static_cast<unsigned char>(digit(text[3]) * 16 + digit(text[4]));
 }
 
 }  // namespace quern::tokenizers::detail

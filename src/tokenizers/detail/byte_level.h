@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstddef>
 #include <string>
 #include <string_view>
 
@@ -9,5 +10,8 @@ namespace quern::tokenizers::detail {
 /// for U+0100, U+0101, … (so a space is spelled U+0120).
 /// Appends the bytes that `text` spells. False, with nothing appended, when a character of it spells no byte.
 bool append_spelled_bytes(std::string_view text, std::string& out);
+
+/// The byte of the token `text`, which is number `id` of type byte. Errors: data_corrupt when it is not spelled "<0xHH>".
+unsigned char byte_token_value(std::size_t id, std::string_view text);
 
 }  // namespace quern::tokenizers::detail

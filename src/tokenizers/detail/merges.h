@@ -1,8 +1,9 @@
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
-#include <string_view>
+#include <functional>
 #include <vector>
 
 namespace quern::tokenizers::detail {
@@ -44,22 +45,89 @@ class MergeTable {
 };
 
 /// Applies merges to a word, always the most urgent and among equals the leftmost, until none applies: O(n log n) in the word's symbols.
-/// Not for concurrent use; keeps its memory from word to word.
+/// `Merges` says by find(left, right) what two symbols become, as MergeTable does. Not for concurrent use; keeps its memory from word to
+/// word.
 class Merger {
  public:
   /// Replaces `symbols` by the merged ones.
-  void run(const MergeTable& merges, std::vector<std::int32_t>& symbols);
+  template <class Merges>
+  void run(const Merges& merges, std::vector<std::int32_t>& symbols) {
+    if (symbols.size() < 2) return;
+    symbols.size() <= kShortWord ? run_short(merges, symbols) : run_long(merges, symbols);
+  }
   /// Gives back memory that an unusually long word took.
-  void trim();
+  void trim() {
+    if (nodes_.capacity() > kKeptSymbols) nodes_ = {};
+    if (heap_.capacity() > kKeptSymbols) heap_ = {};
+  }
 
  private:
+  static constexpr std::size_t kShortWord = 40;  // up to here, looking through all pairs for the most urgent beats a heap
+  static constexpr std::size_t kKeptSymbols = 1 << 16;
+
   struct Node {
     std::int32_t id;
     std::uint32_t previous, next;
     std::uint32_t rank;  // of the merge with the next symbol
   };
-  void run_short(const MergeTable& merges, std::vector<std::int32_t>& symbols);
-  void run_long(const MergeTable& merges, std::vector<std::int32_t>& symbols);
+
+  template <class Merges>
+  void run_short(const Merges& merges, std::vector<std::int32_t>& symbols) {
+    pairs_.clear();
+    for (std::size_t i = 0; i + 1 < symbols.size(); ++i) pairs_.push_back(merges.find(symbols[i], symbols[i + 1]));
+    while (!pairs_.empty()) {
+      std::size_t best = 0;
+      for (std::size_t i = 1; i < pairs_.size(); ++i) {
+        if (pairs_[i].rank < pairs_[best].rank) best = i;
+      }
+      if (pairs_[best].rank == MergeTable::kNone) return;
+      symbols[best] = pairs_[best].product;
+      symbols.erase(symbols.begin() + static_cast<std::ptrdiff_t>(best) + 1);
+      pairs_.erase(pairs_.begin() + static_cast<std::ptrdiff_t>(best));
+      if (best > 0) pairs_[best - 1] = merges.find(symbols[best - 1], symbols[best]);
+      if (best < pairs_.size()) pairs_[best] = merges.find(symbols[best], symbols[best + 1]);
+    }
+  }
+
+  template <class Merges>
+  void run_long(const Merges& merges, std::vector<std::int32_t>& symbols) {
+    constexpr std::uint32_t kEnd = 0xFFFFFFFFu;
+    const auto count = static_cast<std::uint32_t>(symbols.size());
+    nodes_.resize(count);
+    heap_.clear();
+    const auto entry = [](std::uint32_t rank, std::uint32_t position) { return std::uint64_t{rank} << 32 | position; };
+    for (std::uint32_t i = 0; i < count; ++i) {
+      const bool last = i + 1 == count;
+      const std::uint32_t rank = last ? MergeTable::kNone : merges.find(symbols[i], symbols[i + 1]).rank;
+      nodes_[i] = {symbols[i], i == 0 ? kEnd : i - 1, last ? kEnd : i + 1, rank};
+      if (rank != MergeTable::kNone) heap_.push_back(entry(rank, i));
+    }
+    std::make_heap(heap_.begin(), heap_.end(), std::greater<>());
+    const auto refresh = [&](std::uint32_t position) {
+      Node& node = nodes_[position];
+      node.rank = node.next == kEnd ? MergeTable::kNone : merges.find(node.id, nodes_[node.next].id).rank;
+      if (node.rank == MergeTable::kNone) return;
+      heap_.push_back(entry(node.rank, position));
+      std::push_heap(heap_.begin(), heap_.end(), std::greater<>());
+    };
+    while (!heap_.empty()) {
+      std::pop_heap(heap_.begin(), heap_.end(), std::greater<>());
+      const std::uint64_t top = heap_.back();
+      heap_.pop_back();
+      const auto position = static_cast<std::uint32_t>(top);
+      Node& left = nodes_[position];
+      if (left.rank != top >> 32) continue;  // the pair that this entry was for is no more
+      Node& right = nodes_[left.next];
+      left.id = merges.find(left.id, right.id).product;
+      left.next = right.next;
+      right.rank = MergeTable::kNone;
+      if (left.next != kEnd) nodes_[left.next].previous = position;
+      refresh(position);
+      if (left.previous != kEnd) refresh(left.previous);
+    }
+    symbols.clear();
+    for (std::uint32_t i = 0; i != kEnd; i = nodes_[i].next) symbols.push_back(nodes_[i].id);
+  }
 
   std::vector<MergeTable::Merge> pairs_;
   std::vector<Node> nodes_;
