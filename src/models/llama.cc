@@ -5,17 +5,15 @@
 namespace quern::models {
 namespace {
 
-Value layer(Blocks& b, const Config& c, std::int64_t i, Value x, bool rotate) {  // x: [tokens, width]
+Value layer(Blocks& b, const Config& c, std::int64_t i, Value x,
+            Value rotations) {  // x: [tokens, width]; rotations: null: without positions
   const std::string name = "blk." + std::to_string(i);
-  Value h = b.rms_norm(x, name + ".attn_norm");
-  Value q = b.split_heads(b.linear(h, name + ".attn_q", c.heads * c.head_dim), c.heads);
-  Value k = b.split_heads(b.linear(h, name + ".attn_k", c.kv_heads * c.head_dim), c.kv_heads);
-  Value v = b.split_heads(b.linear(h, name + ".attn_v", c.kv_heads * c.head_dim), c.kv_heads);
-  if (rotate) {
-    q = b.rope(q, /*interleaved=*/true);
-    k = b.rope(k, /*interleaved=*/true);
+  Blocks::Heads h = b.qkv(b.rms_norm(x, name + ".attn_norm"), name);
+  if (rotations != nullptr) {
+    h.q = b.rope(h.q, rotations, RopePairs::neighbours);
+    h.k = b.rope(h.k, rotations, RopePairs::neighbours);
   }
-  x = b.add(x, b.linear(b.merge_heads(b.attention(i, q, k, v)), name + ".attn_output", c.width));
+  x = b.add(x, b.linear(b.attention(i, h), name + ".attn_output", c.width));
   return b.add(x, b.swiglu(b.rms_norm(x, name + ".ffn_norm"), name));
 }
 
@@ -23,8 +21,9 @@ Value layer(Blocks& b, const Config& c, std::int64_t i, Value x, bool rotate) { 
 LanguageModel build(const Checkpoint& checkpoint, const GraphOptions& options, std::int64_t unrotated) {
   const Config c = read_config(checkpoint);
   Blocks b(checkpoint, c, options);
+  const Value rotations = b.rotations(rope_frequencies(checkpoint, c, options.context_length));
   Value x = b.embed();
-  for (std::int64_t i = 0; i < c.layers; ++i) x = layer(b, c, i, x, unrotated == 0 || (i + 1) % unrotated != 0);
+  for (std::int64_t i = 0; i < c.layers; ++i) x = layer(b, c, i, x, unrotated != 0 && (i + 1) % unrotated == 0 ? nullptr : rotations);
   return b.finish(b.head(x));
 }
 

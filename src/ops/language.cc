@@ -365,23 +365,31 @@ const Op paged_attention{
         },
 };
 
-/// y = gate * sigmoid(gate) * up, element by element. Shapes: gate, up, y alike, f32. Source: SwiGLU, Shazeer 2020.
-const Op silu_mul{
-    .name = "silu_mul",
+/// y = f(gate) * up, element by element; f by `activation`: silu(x) = x * sigmoid(x), or gelu_tanh, which is
+/// 0.5 * x * (1 + tanh(sqrt(2 / pi) * (x + 0.044715 * x^3))). Shapes: gate, up, y alike, f32. Source: GLU variants, Shazeer 2020.
+const Op glu{
+    .name = "glu",
     .min_inputs = 2,
     .max_inputs = 2,
+    .attributes = {{"activation", "silu"}},
     .infer =
         [](InferContext& c) {
           expect_dtype(c, 0, DType::f32);
           expect_dtype(c, 1, DType::f32);
           if (c.shape(0) != c.shape(1)) c.fail("gate and up differ in shape: " + to_string(c.shape(0)) + " and " + to_string(c.shape(1)));
+          const std::string& activation = c.node().text("activation");
+          if (activation != "silu" && activation != "gelu_tanh")
+            c.fail("activation is '" + activation + "' where silu or gelu_tanh is wanted");
           c.set_output(0, c.type(0));
         },
     .reference =
         [](const Call& c) {
+          const bool silu = c.node->text("activation") == "silu";
           for (std::int64_t i = 0; i < c.in(0).elements(); ++i) {
-            const double gate = c.in(0).as<float>()[i];
-            c.out(0).as<float>()[i] = float(gate / (1.0 + std::exp(-gate)) * c.in(1).as<float>()[i]);
+            const double x = c.in(0).as<float>()[i];
+            const double f = silu ? x / (1.0 + std::exp(-x))
+                                  : 0.5 * x * (1.0 + std::tanh(0.7978845608028654 * (x + 0.044715 * x * x * x)));  // sqrt(2 / pi)
+            c.out(0).as<float>()[i] = float(f * c.in(1).as<float>()[i]);
           }
         },
     .traits = Trait::pure | Trait::elementwise | Trait::in_place,

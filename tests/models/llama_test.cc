@@ -34,7 +34,7 @@ TEST(Llama, the_graph_is_what_the_papers_draw) {
               ::testing::ElementsAre("rope_table", "embedding",                                                  // positions and tokens
                                      "rms_norm", "linear", "reshape", "linear", "reshape", "linear", "reshape",  // queries, keys, values
                                      "rope", "rope", "kv_write", "kv_write", "paged_attention", "reshape", "linear", "add", "rms_norm",
-                                     "linear", "linear", "silu_mul", "linear", "add",  // SwiGLU
+                                     "linear", "linear", "glu", "linear", "add",  // SwiGLU
                                      "take_rows", "rms_norm", "linear"));
   std::vector<std::string> inputs, outputs;
   for (const ir::Value* v : model.graph->inputs()) inputs.push_back(v->name + ": " + ir::to_string(v->type));
@@ -164,7 +164,7 @@ TEST(Families, an_architecture_we_do_not_have_is_an_error_that_lists_those_we_ha
     FAIL();
   } catch (const Error& e) {
     EXPECT_EQ(e.code(), Code::unsupported);
-    EXPECT_STREQ(e.what(), "the architecture 'mamba' is not supported (at stub.gguf): supported: llama, smollm3");
+    EXPECT_STREQ(e.what(), "the architecture 'mamba' is not supported (at stub.gguf): supported: llama, qwen2, qwen3, gemma3, smollm3");
   }
 }
 

@@ -269,7 +269,7 @@ class RandomGraph {
       case 0: return rows_.push_back(append(ops::add, {any(rows_), any(rows_)}));
       case 1: return rows_.push_back(append(ops::mul, {any(rows_), any(rows_)}));
       case 2: return rows_.push_back(append(ops::tanh, {any(rows_)}));
-      case 3: return rows_.push_back(append(ops::silu_mul, {any(rows_), any(rows_)}));
+      case 3: return rows_.push_back(append(ops::glu, {any(rows_), any(rows_)}));
       case 4: return rows_.push_back(append(ops::rms_norm, {any(rows_), norms_[0]}));
       case 5: return rows_.push_back(append(ops::linear, {any(rows_), any(weights_)}));
       case 6: return rows_.push_back(append(ops::matmul, {any(rows_), any(weights_)}));

@@ -52,6 +52,13 @@ const std::vector<TinyLlama>& shapes() {
       {.kv_heads = 4, .weights = ir::DType::f32, .biases = true},
       {.width = 96, .heads = 4, .kv_heads = 1, .head_dim = 80, .weights = ir::DType::q4_0},
       {.width = 80, .heads = 5, .kv_heads = 5, .head_dim = 20, .weights = ir::DType::f16},  // a head size without a fast kernel
+      {.architecture = "qwen2", .biases = true},
+      {.architecture = "qwen3", .head_dim = 32, .head_norms = true},
+      {.architecture = "gemma3",
+       .layers = 6,
+       .head_norms = true,
+       .outer_norms = true,
+       .more = [](gguf::Writer& w) { w.set("gemma3.attention.sliding_window", std::uint32_t{20}); }},
   };
   return list;
 }

@@ -117,11 +117,20 @@ void write_tiny_llama(const std::string& path, const TinyLlama& m) {
     matrix(layer + ".ffn_gate", m.ffn_width, m.width);
     matrix(layer + ".ffn_up", m.ffn_width, m.width);
     matrix(layer + ".ffn_down", m.width, m.ffn_width);
-    if (!m.biases) continue;
-    vector(layer + ".attn_q.bias", q, 0);
-    vector(layer + ".attn_k.bias", kv, 0);
-    vector(layer + ".attn_v.bias", kv, 0);
-    vector(layer + ".attn_output.bias", m.width, 0);
+    if (m.biases) {
+      vector(layer + ".attn_q.bias", q, 0);
+      vector(layer + ".attn_k.bias", kv, 0);
+      vector(layer + ".attn_v.bias", kv, 0);
+      vector(layer + ".attn_output.bias", m.width, 0);
+    }
+    if (m.head_norms) {
+      vector(layer + ".attn_q_norm.weight", m.head_dim, 1);
+      vector(layer + ".attn_k_norm.weight", m.head_dim, 1);
+    }
+    if (m.outer_norms) {
+      vector(layer + ".post_attention_norm.weight", m.width, 1);
+      vector(layer + ".post_ffw_norm.weight", m.width, 1);
+    }
   }
   m.more(out);
   out.write(path);

@@ -9,13 +9,16 @@
 
 namespace quern::testing {
 
-/// A llama of random weights in a file of some 100 KB, with real proportions: what tests load where a real model would be too large.
+/// A language model of random weights in a file of some 100 KB, with real proportions: what tests load where a real model would be too
+/// large. A llama, or with another architecture's name and tensors one of that family.
 struct TinyLlama {
   std::string architecture = "llama";
   std::int64_t layers = 2, width = 64, heads = 4, kv_heads = 2, head_dim = 16, ffn_width = 96, vocabulary = 288, context_length = 512;
   ir::DType weights = ir::DType::q8_0;  // of the matrices: f32, f16, q4_0, q4_1 or q8_0
   bool tied = true;                     // no head of its own
   bool biases = false;                  // of queries, keys, values and the attention's output
+  bool head_norms = false;              // of each query and key, as Qwen3 and Gemma 3 have them
+  bool outer_norms = false;             // behind attention and feed-forward, as Gemma 3 has them
   unsigned seed = 1;
   /// Hyper-parameters that are not to be written, to be written otherwise in `more`.
   std::function<bool(std::string_view key)> without = [](std::string_view) { return false; };

@@ -29,11 +29,6 @@ Blocks::Blocks(const Checkpoint& checkpoint, const Config& config, const GraphOp
     states_.push_back(graph_->add_input("values." + std::to_string(i),
                                         {options.kv_dtype, {blocks, config.kv_heads, options.kv_block_tokens, config.head_dim}, true}));
   }
-  const RopeFrequencies rope =
-      rope_frequencies(checkpoint, config, options.context_length > 0 ? options.context_length : config.context_length);
-  const Value radians =
-      graph_->add_constant("rope_frequencies", {DType::f32, {config.rope_dim / 2}}, std::as_bytes(std::span(rope.radians)));
-  rope_table_ = graph_->append(ops::rope_table, {positions_, radians}, {{"magnitude", rope.magnitude}}, "rope_table")->outputs[0];
 }
 
 Value Blocks::optional_weight(const std::string& name, std::vector<std::int64_t> shape) {
@@ -77,6 +72,12 @@ Value Blocks::linear(Value x, const std::string& name, std::int64_t out) {
 
 Value Blocks::add(Value a, Value b) { return graph_->append(ops::add, {a, b})->outputs[0]; }
 
+Value Blocks::scale(Value x, double factor) {
+  return graph_->append(ops::mul, {x, graph_->add_scalar(static_cast<float>(factor))})->outputs[0];
+}
+
+Value Blocks::softcap(Value x, double cap) { return cap == 0 ? x : scale(graph_->append(ops::tanh, {scale(x, 1 / cap)})->outputs[0], cap); }
+
 Value Blocks::split_heads(Value x, std::int64_t heads) {
   const std::array<std::int64_t, 3> shape = {0, heads, config_.head_dim};  // 0: as it is
   return graph_->append(ops::reshape, {x, graph_->add_integers(shape)})->outputs[0];
@@ -87,24 +88,42 @@ Value Blocks::merge_heads(Value x) {
   return graph_->append(ops::reshape, {x, graph_->add_integers(shape)})->outputs[0];
 }
 
-Value Blocks::rope(Value x, bool interleaved) {
-  return graph_->append(ops::rope, {x, rope_table_}, {{"interleaved", std::int64_t{interleaved}}})->outputs[0];
+Blocks::Heads Blocks::qkv(Value x, const std::string& name) {
+  const auto heads = [&](const char* which, std::int64_t count) {
+    return split_heads(linear(x, name + which, count * config_.head_dim), count);
+  };
+  const Value q = heads(".attn_q", config_.heads), k = heads(".attn_k", config_.kv_heads), v = heads(".attn_v", config_.kv_heads);
+  return {q, k, v};
 }
 
-Value Blocks::attention(std::int64_t layer, Value q, Value k, Value v) {
+Value Blocks::rotations(const RopeFrequencies& frequencies, const std::string& name) {
+  const Value radians =
+      graph_->add_constant(name + "_frequencies", {DType::f32, {config_.rope_dim / 2}}, std::as_bytes(std::span(frequencies.radians)));
+  return graph_->append(ops::rope_table, {positions_, radians}, {{"magnitude", frequencies.magnitude}}, name + "_table")->outputs[0];
+}
+
+Value Blocks::rope(Value x, Value rotations, RopePairs pairs) {
+  return graph_->append(ops::rope, {x, rotations}, {{"interleaved", std::int64_t{pairs == RopePairs::neighbours}}})->outputs[0];
+}
+
+Value Blocks::attention(std::int64_t layer, const Heads& heads, const AttentionOptions& options) {
   Value& keys = states_[static_cast<std::size_t>(2 * layer)];
   Value& values = states_[static_cast<std::size_t>(2 * layer + 1)];
-  keys = graph_->append(ops::kv_write, {keys, k, slots_}, {{"transposed", std::int64_t{1}}})->outputs[0];
-  values = graph_->append(ops::kv_write, {values, v, slots_})->outputs[0];
-  return graph_
-      ->append(ops::paged_attention, {q, keys, values, block_table_, sequence_, positions_}, {{"scale", config_.attention_scale}},
-               "blk." + std::to_string(layer) + ".attention")
-      ->outputs[0];
+  keys = graph_->append(ops::kv_write, {keys, heads.k, slots_}, {{"transposed", std::int64_t{1}}})->outputs[0];
+  values = graph_->append(ops::kv_write, {values, heads.v, slots_})->outputs[0];
+  return merge_heads(graph_
+                         ->append(ops::paged_attention, {heads.q, keys, values, block_table_, sequence_, positions_},
+                                  {{"scale", config_.attention_scale}, {"window", options.window}, {"softcap", options.softcap}},
+                                  "blk." + std::to_string(layer) + ".attention")
+                         ->outputs[0]);
 }
 
-Value Blocks::swiglu(Value x, const std::string& name) {
+Value Blocks::swiglu(Value x, const std::string& name) { return glu(x, name, "silu"); }
+Value Blocks::geglu(Value x, const std::string& name) { return glu(x, name, "gelu_tanh"); }
+
+Value Blocks::glu(Value x, const std::string& name, const char* activation) {
   const Value gate = linear(x, name + ".ffn_gate", config_.ffn_width), up = linear(x, name + ".ffn_up", config_.ffn_width);
-  return linear(graph_->append(ops::silu_mul, {gate, up})->outputs[0], name + ".ffn_down", config_.width);
+  return linear(graph_->append(ops::glu, {gate, up}, {{"activation", activation}})->outputs[0], name + ".ffn_down", config_.width);
 }
 
 Value Blocks::head(Value x) {

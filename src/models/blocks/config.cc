@@ -5,6 +5,7 @@
 #include <cstring>
 #include <numbers>
 #include <string>
+#include <utility>
 
 #include "base/error.h"
 
@@ -53,7 +54,29 @@ std::vector<float> factors(const Checkpoint& c, std::string_view name, std::size
   return out;
 }
 
+/// The radians of each pair for `base`, in double precision.
+std::vector<double> base_radians(double base, std::int64_t dim) {
+  std::vector<double> radians(static_cast<std::size_t>(dim / 2));
+  for (std::size_t i = 0; i < radians.size(); ++i) radians[i] = std::pow(base, -2.0 * double(i) / double(dim));
+  return radians;
+}
+
+RopeFrequencies checked(const Checkpoint& c, RopeFrequencies rope) {
+  if (!std::isfinite(rope.magnitude) || !std::all_of(rope.radians.begin(), rope.radians.end(), [](float r) { return std::isfinite(r); }))
+    throw Error(Code::data_corrupt, "the hyper-parameters of rotary positions give infinite angles").at(c.path());
+  return rope;
+}
+
 }  // namespace
+
+std::int64_t count_or(const Checkpoint& c, std::string_view key, std::int64_t otherwise) {
+  const std::int64_t value = c.integer(key).value_or(otherwise);
+  return value == 0 ? 0 : checked(c, key, value, kMaxContext);
+}
+
+double number_or(const Checkpoint& c, std::string_view key, double otherwise) {
+  return c.number(key).value_or(otherwise) == 0 ? 0 : positive(c, key, otherwise);
+}
 
 Config read_config(const Checkpoint& c) {
   Config config{};
@@ -89,6 +112,7 @@ Config read_config(const Checkpoint& c) {
 }
 
 RopeFrequencies rope_frequencies(const Checkpoint& c, const Config& config, std::int64_t context_length) {
+  if (context_length == 0) context_length = config.context_length;
   const double base = positive(c, "rope.freq_base", 10000.0);
   const std::int64_t dim = config.rope_dim;
   const auto pairs = static_cast<std::size_t>(dim / 2);
@@ -98,8 +122,7 @@ RopeFrequencies rope_frequencies(const Checkpoint& c, const Config& config, std:
   const auto original = static_cast<double>(optional(c, "rope.scaling.original_context_length", config.context_length, kMaxContext));
 
   RopeFrequencies rope;
-  std::vector<double> radians(pairs);
-  for (std::size_t i = 0; i < pairs; ++i) radians[i] = std::pow(base, -2.0 * double(i) / double(dim));
+  std::vector<double> radians = base_radians(base, dim);
 
   if (scaling == "linear") {
     for (double& r : radians) r /= factor;
@@ -126,9 +149,12 @@ RopeFrequencies rope_frequencies(const Checkpoint& c, const Config& config, std:
                                                            : "rope_factors_short.weight";
   const std::vector<float> divide = factors(c, tensor, pairs);
   for (std::size_t i = 0; i < pairs; ++i) rope.radians.push_back(static_cast<float>(divide.empty() ? radians[i] : radians[i] / divide[i]));
-  if (!std::isfinite(rope.magnitude) || !std::all_of(rope.radians.begin(), rope.radians.end(), [](float r) { return std::isfinite(r); }))
-    throw Error(Code::data_corrupt, "the hyper-parameters of rotary positions give infinite angles").at(c.path());
-  return rope;
+  return checked(c, std::move(rope));
+}
+
+RopeFrequencies plain_rope_frequencies(const Checkpoint& c, const Config& config, double base) {
+  const std::vector<double> radians = base_radians(base, config.rope_dim);
+  return checked(c, {.radians = {radians.begin(), radians.end()}});
 }
 
 }  // namespace quern::models

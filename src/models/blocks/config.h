@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <string_view>
 #include <vector>
 
 #include "models/checkpoint.h"
@@ -24,8 +25,15 @@ struct RopeFrequencies {
   double magnitude = 1.0;
 };
 
-/// Base frequencies with the file's scaling applied: none, linear, Llama 3 and longrope factors (tensors), YaRN.
+/// Frequencies as the file scales them: none, linear, Llama 3 and longrope factors (tensors), YaRN. `context_length`: the longest sequence
+/// that will be run, 0: what the model was trained for.
 /// Sources: RoFormer 2021; YaRN, Peng et al. 2023; Llama 3.1 model card; LongRoPE, Ding et al. 2024.
 RopeFrequencies rope_frequencies(const Checkpoint& checkpoint, const Config& config, std::int64_t context_length);
+/// Those of another base, unscaled. Errors: data_corrupt when they are not finite.
+RopeFrequencies plain_rope_frequencies(const Checkpoint& checkpoint, const Config& config, double base);
+
+/// A hyper-parameter of a family's own, no less than 0. Errors: data_corrupt naming the key.
+std::int64_t count_or(const Checkpoint& checkpoint, std::string_view key, std::int64_t otherwise);
+double number_or(const Checkpoint& checkpoint, std::string_view key, double otherwise);
 
 }  // namespace quern::models

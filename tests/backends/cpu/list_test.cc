@@ -99,7 +99,7 @@ TEST_P(Kernels, has_a_case_here_and_agrees_with_the_reference) {
   }
   // Everything is positive and few are summed: 60 roundings of the result bound the error, where nothing is subtracted from it.
   std::vector<float> sizes = as_floats(node.reference());
-  if (name == "layer_normalization")
+  if (name == "layer_normalization" || name == "rope")  // these subtract
     for (float& size : sizes) size = std::abs(size) + 1;
   EXPECT_EQ(differs(node, sizes, 60 * 0x1p-24), "");
 }

@@ -1,4 +1,4 @@
-// Kernels over rows and elements of f32: rms_norm, silu_mul, add.
+// Kernels over rows and elements of f32: rms_norm, glu, add.
 #include <gtest/gtest.h>
 
 #include <limits>
@@ -40,20 +40,20 @@ TEST(RmsNorm, a_row_of_zeros_stays_zero_and_NaN_fills_its_row_alone) {
   }
 }
 
-TEST(SiluMul, equals_the_reference_at_every_size) {
+TEST(Glu, with_silu_equals_the_reference_at_every_size) {
   std::mt19937 random(2);
   for (const std::int64_t n : {1, 5, 16, 17, 1023, 1024, 1025, 2500}) {
-    const KernelCase node(ops::silu_mul, {floats({n}, random, false, -20, 20), floats({n}, random)});
+    const KernelCase node(ops::glu, {floats({n}, random, false, -20, 20), floats({n}, random)});
     EXPECT_EQ(differs(node, as_floats(node.reference()), 6 * kEpsilon), "") << n;  // exp: 1 ulp; sum, quotient and product
   }
 }
 
-TEST(SiluMul, gates_of_any_size_have_the_right_limits) {
+TEST(Glu, silu_of_gates_of_any_size_has_the_right_limits) {
   // exp(-gate) overflows below -88.7, and 1 / (1 + inf) is the 0 that belongs there.
   const std::vector<float> gates = {-88, -100, -104, -105,  -150, -200,  -1000,  -1e10f,    -3e38f,       88,
                                     104, 200,  1000, 3e38f, 0.0f, -0.0f, 1e-40f, kInfinity, std::nanf("")};
-  const KernelCase node(ops::silu_mul, {floats_of({static_cast<std::int64_t>(gates.size())}, gates),
-                                        floats_of({static_cast<std::int64_t>(gates.size())}, std::vector<float>(gates.size(), 2.0f))});
+  const KernelCase node(ops::glu, {floats_of({static_cast<std::int64_t>(gates.size())}, gates),
+                                   floats_of({static_cast<std::int64_t>(gates.size())}, std::vector<float>(gates.size(), 2.0f))});
   const std::vector<float> y = as_floats(node.run());
   for (std::size_t i = 0; i < gates.size(); ++i) {
     const double gate = gates[i], expected = gate / (1 + std::exp(-gate)) * 2;
@@ -63,6 +63,22 @@ TEST(SiluMul, gates_of_any_size_have_the_right_limits) {
       EXPECT_EQ(y[i], kInfinity);
     else
       EXPECT_NEAR(y[i], expected, 6 * kEpsilon * std::abs(expected) + 1e-36) << "gate " << gate;
+  }
+}
+
+TEST(Glu, with_gelu_equals_the_reference_at_every_size) {
+  std::mt19937 random(2);
+  for (const std::int64_t n : {1, 5, 16, 17, 1023, 1024, 1025, 2500}) {
+    const KernelCase node(ops::glu, {floats({n}, random, false, -4, 4), floats({n}, random)}, {{"activation", "gelu_tanh"}});
+    // The exponent, at most 11 here, is off by 4 roundings of its size, which the exponential makes a relative error.
+    EXPECT_EQ(differs(node, as_floats(node.reference()), (6 + 4 * 11) * kEpsilon), "") << n;
+  }
+}
+
+TEST(Glu, gelu_of_gates_of_any_size_has_the_right_limits) {
+  for (const float gate : {-3e38f, -1e13f, -1e5f, -200.0f, -20.0f, -0.0f, 0.0f, 20.0f, 200.0f, 1e5f, 1e13f, 3e38f, kInfinity}) {
+    const KernelCase node(ops::glu, {floats_of({1}, {gate}), floats_of({1}, {1.0f})}, {{"activation", "gelu_tanh"}});
+    EXPECT_EQ(as_floats(node.run())[0], gate < 0 ? 0.0f : gate) << gate;
   }
 }
 
@@ -109,8 +125,8 @@ TEST(InPlace, an_output_in_the_place_of_the_first_input_and_operands_at_odd_addr
     const auto apart = [](const KernelCase& node) { return as_floats(node.run()); };
     EXPECT_EQ(run_in_place(ops::add, {x, y}, {{3, n}, {3, n}}, {}),
               apart(KernelCase(ops::add, {floats_of({3, n}, x), floats_of({3, n}, y)})));
-    EXPECT_EQ(run_in_place(ops::silu_mul, {x, y}, {{3, n}, {3, n}}, {}),
-              apart(KernelCase(ops::silu_mul, {floats_of({3, n}, x), floats_of({3, n}, y)})));
+    EXPECT_EQ(run_in_place(ops::glu, {x, y}, {{3, n}, {3, n}}, {}),
+              apart(KernelCase(ops::glu, {floats_of({3, n}, x), floats_of({3, n}, y)})));
     EXPECT_EQ(run_in_place(ops::rms_norm, {x, w}, {{3, n}, {n}}, {}),
               apart(KernelCase(ops::rms_norm, {floats_of({3, n}, x), floats_of({n}, w)})));
   }

@@ -1,4 +1,4 @@
-// Kernels over rows and plain elements of f32: RMS norm, the SwiGLU product.
+// Kernels over rows and plain elements of f32: RMS norm, gated activations.
 #include "backends/cpu/function_kernel.h"
 
 #include <cmath>
@@ -40,12 +40,15 @@ void RmsNormRow(const float* x, const float* HWY_RESTRICT weight, float* y, std:
   for (; i < n; ++i) y[i] = x[i] * scale * weight[i];
 }
 
-/// y = gate / (1 + exp(-gate)) * up. Relative error of the exponential: 1 ulp (Highway's Exp, which wants at most 104; e^104 is infinity).
-void SiluMul(const float* gate, const float* up, float* y, std::int64_t n) {
+/// y = gate / (1 + exp(-slope(gate))) * up. Relative error of the exponential: 1 ulp (Highway's Exp, which wants at most 104; e^104 is
+/// infinity).
+template <class Slope>
+HWY_INLINE void Glu(const float* gate, const float* up, float* y, std::int64_t n, Slope slope) {
   const hn::ScalableTag<float> d;
   const std::int64_t lanes = static_cast<std::int64_t>(hn::Lanes(d));
   const auto one = hn::Set(d, 1.0f), most = hn::Set(d, 104.0f);
-  const auto compute = [&](auto g, auto u) HWY_ATTR { return hn::Mul(hn::Div(g, hn::Add(one, hn::Exp(d, hn::Min(hn::Neg(g), most)))), u); };
+  const auto compute = [&](auto g, auto u)
+                           HWY_ATTR { return hn::Mul(hn::Div(g, hn::Add(one, hn::Exp(d, hn::Min(hn::Neg(slope(d, g)), most)))), u); };
   std::int64_t i = 0;
   for (; i + lanes <= n; i += lanes) hn::StoreU(compute(hn::LoadU(d, gate + i), hn::LoadU(d, up + i)), d, y + i);
   if (i < n) {  // the rest through a whole vector, so that an element's bits do not depend on where its chunk ends
@@ -56,13 +59,26 @@ void SiluMul(const float* gate, const float* up, float* y, std::int64_t n) {
   }
 }
 
+void GluSilu(const float* gate, const float* up, float* y, std::int64_t n) {
+  Glu(gate, up, y, n, [](auto, auto g) HWY_ATTR { return g; });
+}
+
+/// 0.5 * (1 + tanh(u)) is sigmoid(2u).
+void GluGelu(const float* gate, const float* up, float* y, std::int64_t n) {
+  Glu(gate, up, y, n, [](auto d, auto g) HWY_ATTR {
+    const auto linear = hn::Set(d, 1.5957691216057308f), cubic = hn::Set(d, 0.0713548162726009f);  // 2 sqrt(2 / pi), that * 0.044715
+    return hn::Mul(g, hn::MulAdd(hn::Mul(cubic, g), g, linear));
+  });
+}
+
 }  // namespace quern::cpu::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();
 
 #if HWY_ONCE
 namespace quern::cpu {
 HWY_EXPORT(RmsNormRow);
-HWY_EXPORT(SiluMul);
+HWY_EXPORT(GluSilu);
+HWY_EXPORT(GluGelu);
 
 namespace {
 
@@ -86,15 +102,21 @@ constexpr KernelFunctions kRmsNorm{
         row(call.in(0).as<float>() + r * n, call.in(1).as<float>(), call.out(0).as<float>() + r * n, n, epsilon);
     }};
 
-constexpr KernelFunctions kSiluMul{"silu_mul", split_elements,
+constexpr KernelFunctions kGluSilu{"glu_silu", split_elements,
                                    [](const ir::Call& call, std::int64_t begin, std::int64_t end, std::byte*) noexcept {
-                                     for_chunk(call, begin, end, HWY_DYNAMIC_DISPATCH(SiluMul));
+                                     for_chunk(call, begin, end, HWY_DYNAMIC_DISPATCH(GluSilu));
+                                   }};
+constexpr KernelFunctions kGluGelu{"glu_gelu", split_elements,
+                                   [](const ir::Call& call, std::int64_t begin, std::int64_t end, std::byte*) noexcept {
+                                     for_chunk(call, begin, end, HWY_DYNAMIC_DISPATCH(GluGelu));
                                    }};
 
 }  // namespace
 
 std::unique_ptr<plan::Kernel> lower_rms_norm(const ir::Node&) { return make_kernel(kRmsNorm); }
-std::unique_ptr<plan::Kernel> lower_silu_mul(const ir::Node&) { return make_kernel(kSiluMul); }
+std::unique_ptr<plan::Kernel> lower_glu(const ir::Node& node) {
+  return make_kernel(node.text("activation") == "silu" ? kGluSilu : kGluGelu);
+}
 
 }  // namespace quern::cpu
 #endif  // HWY_ONCE
