@@ -10,6 +10,7 @@
 
 #include "backends/cpu/measure/measure.h"
 #include "base/cpu.h"
+#include "base/memory.h"
 #include "base/thread_pool.h"
 #include "cli/command.h"
 #include "cli/options.h"
@@ -22,14 +23,6 @@ struct Options {
   bool measure = false, json = false, verbose = false;
 };
 
-/// Bytes after "name:" in /proc/meminfo; 0 when unknown.
-std::uint64_t memory_info(std::string_view name) {
-  std::ifstream file("/proc/meminfo");
-  for (std::string line; std::getline(file, line);)
-    if (line.starts_with(name)) return std::strtoull(line.c_str() + name.size(), nullptr, 10) * 1024;
-  return 0;
-}
-
 std::vector<std::string> instruction_sets() {
   std::vector<std::string> names;
   for (const Isa isa : {Isa::baseline, Isa::avx2, Isa::avxvnni, Isa::avx512, Isa::avx512vnni, Isa::amx})
@@ -40,7 +33,7 @@ std::vector<std::string> instruction_sets() {
 std::string rate(double per_second, const char* unit) { return fmt::format("{:.1f} G{}", per_second / 1e9, unit); }
 
 void devices(const Options& options) {
-  const std::uint64_t total = memory_info("MemTotal:"), available = memory_info("MemAvailable:");
+  const auto [total, available] = memory();
   cpu::Speed speed;
   if (options.measure) speed = cpu::measure_speed(process_pool());
   if (options.json) {

@@ -1,6 +1,6 @@
 // Ops whose indices are data. Canonical meaning: ONNX Gather-13, GatherElements-13, GatherND-13, ScatterElements-18, ScatterND-18,
-// OneHot-11. A negative index counts from the end. An index outside its axis is data that no check can see before the run: it reads zeros
-// and writes nothing.
+// OneHot-11. A negative index counts from the end. An index outside its axis is data that no check can see before the run: the run fails,
+// having read zeros and written nothing for it.
 #include <cstring>
 
 #include "ops/detail/elementwise.h"
@@ -22,13 +22,17 @@ std::int64_t resolve(std::int64_t i, std::int64_t size) {
   return i >= 0 && i < size ? i : -1;
 }
 
-/// Copies `bytes` from element offset `from` of x, or zeros when the offset is -1.
-void copy_or_zero(std::byte* to, const TensorView& x, std::int64_t from, std::int64_t bytes) {
+constexpr const char* kOutside = "an index is outside its axis";
+
+/// Copies `bytes` from element offset `from` of x; the call fails when the offset is -1.
+void copy_or_fail(const Call& call, std::byte* to, const TensorView& x, std::int64_t from, std::int64_t bytes) {
   if (bytes <= 0) return;
-  if (from < 0)
-    std::memset(to, 0, static_cast<std::size_t>(bytes));
-  else
+  if (from >= 0) {
     std::memcpy(to, x.data + from * element_bytes(x), static_cast<std::size_t>(bytes));
+  } else {
+    std::memset(to, 0, static_cast<std::size_t>(bytes));
+    call.fail(kOutside);
+  }
 }
 
 // gather
@@ -65,7 +69,7 @@ void gather_reference(const Call& call) {
   for (std::int64_t o = 0; o < s.outer; ++o)
     for (std::int64_t k = 0; k < n; ++k) {
       const std::int64_t i = resolve(integer_at(indices, k), s.size);
-      copy_or_zero(y.data + (o * n + k) * bytes, x, i < 0 ? -1 : (o * s.size + i) * s.inner, bytes);
+      copy_or_fail(call, y.data + (o * n + k) * bytes, x, i < 0 ? -1 : (o * s.size + i) * s.inner, bytes);
     }
 }
 
@@ -97,7 +101,7 @@ void gather_elements_reference(const Call& call) {
   const Axes dense = strides_of(x);
   const std::int64_t size = element_bytes(x);
   walk_indices(Box(y), [&](std::int64_t i, const Axes& index) {
-    copy_or_zero(y.data + i * size, x, replaced_offset(x, dense, index, axis, integer_at(indices, i)), size);
+    copy_or_fail(call, y.data + i * size, x, replaced_offset(x, dense, index, axis, integer_at(indices, i)), size);
   });
 }
 
@@ -158,7 +162,8 @@ void scatter_elements_reference(const Call& call) {
   const Reduction reduction = reduction_of(*call.node);
   walk_indices(Box(indices), [&](std::int64_t i, const Axes& index) {
     const std::int64_t to = replaced_offset(y, dense, index, axis, integer_at(indices, i));
-    if (to >= 0 && i < updates.elements()) scatter_one(y, to, updates, i, reduction);
+    if (to < 0) return call.fail(kOutside);
+    if (i < updates.elements()) scatter_one(y, to, updates, i, reduction);
   });
 }
 
@@ -211,7 +216,7 @@ void gather_nd_reference(const Call& call) {
   const Axes dense = strides_of(x);
   for (std::int64_t row = 0, rows = indices.rows(); row < rows; ++row) {
     const std::int64_t offset = slice_offset(x, dense, batch, indices, row), b = row / per_batch;
-    copy_or_zero(y.data + row * bytes, x, offset < 0 || b >= batches ? -1 : b * whole + offset, bytes);
+    copy_or_fail(call, y.data + row * bytes, x, offset < 0 || b >= batches ? -1 : b * whole + offset, bytes);
   }
 }
 
@@ -234,6 +239,7 @@ void scatter_nd_reference(const Call& call) {
   const Reduction reduction = reduction_of(*call.node);
   for (std::int64_t row = 0, rows = indices.rows(); row < rows; ++row) {
     const std::int64_t offset = slice_offset(y, dense, 0, indices, row);
+    if (offset < 0) call.fail(kOutside);
     if (offset < 0 || (row + 1) * inner > updates.elements()) continue;
     for (std::int64_t i = 0; i < inner; ++i) scatter_one(y, offset + i, updates, row * inner + i, reduction);
   }

@@ -2,11 +2,11 @@
 #include <cmath>
 #include <cstring>
 #include <optional>
-#include <unordered_map>
 #include <vector>
 
 #include "ir/op.h"
 #include "ops/registry.h"
+#include "passes/detail/users.h"
 #include "passes/passes.h"
 
 namespace quern::passes {
@@ -112,14 +112,7 @@ ir::Value* constant_of(ir::Graph& graph, const std::string& name, ir::Type type,
 
 class Folder {
  public:
-  explicit Folder(ir::Graph& graph) : graph_(graph) {
-    for (const auto& node : graph.nodes()) {
-      for (const ir::Value* value : node->inputs)
-        if (value != nullptr) users_[value].push_back(node.get());
-      for (const auto& region : node->regions) keep_all(*region);
-    }
-    for (const ir::Value* value : graph.outputs()) users_[value].push_back(nullptr);
-  }
+  explicit Folder(ir::Graph& graph) : graph_(graph), users_(graph) {}
 
   void run() {
     std::vector<ir::Node*> nodes;
@@ -130,21 +123,6 @@ class Folder {
   }
 
  private:
-  /// Values that a region reads are read by something that is not a node of this graph.
-  void keep_all(const ir::Graph& region) {
-    for (const auto& node : region.nodes()) {
-      for (const ir::Value* value : node->inputs)
-        if (value != nullptr) users_[value].push_back(nullptr);
-      for (const auto& inner : node->regions) keep_all(*inner);
-    }
-    for (const ir::Value* value : region.outputs()) users_[value].push_back(nullptr);
-  }
-
-  ir::Node* only_user(const ir::Value& value) const {
-    const auto found = users_.find(&value);
-    return found != users_.end() && found->second.size() == 1 ? found->second[0] : nullptr;
-  }
-
   void fold(ir::Node& conv) {
     const ir::Value& w = *conv.inputs[1];
     const bool has_bias = conv.has_input(2);
@@ -154,7 +132,7 @@ class Folder {
     const auto count = static_cast<std::size_t>(*channels);
     Affine affine(count);
     ir::Value* last = conv.outputs[0];
-    while (ir::Node* user = only_user(*last)) {
+    while (ir::Node* user = users_.only_user(*last)) {
       Affine longer = affine;
       if (!append(longer, *user, *last) || !longer.is_finite()) break;
       affine = std::move(longer);
@@ -178,7 +156,7 @@ class Folder {
   }
 
   ir::Graph& graph_;
-  std::unordered_map<const ir::Value*, std::vector<ir::Node*>> users_;
+  Users users_;
 };
 
 }  // namespace

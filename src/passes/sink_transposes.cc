@@ -1,9 +1,9 @@
 #include <algorithm>
-#include <unordered_map>
 #include <vector>
 
 #include "ir/op.h"
 #include "ops/registry.h"
+#include "passes/detail/users.h"
 #include "passes/passes.h"
 
 namespace quern::passes {
@@ -35,14 +35,7 @@ bool has_known_shape(const ir::Value& value) {
 
 class Sink {
  public:
-  explicit Sink(ir::Graph& graph) : graph_(graph) {
-    for (const auto& node : graph.nodes()) {
-      for (const ir::Value* value : node->inputs)
-        if (value != nullptr) users_[value].push_back(node.get());
-      for (const auto& region : node->regions) keep_all(*region);
-    }
-    for (const ir::Value* value : graph.outputs()) users_[value].push_back(nullptr);
-  }
+  explicit Sink(ir::Graph& graph) : graph_(graph), users_(graph) {}
 
   void run() {
     std::vector<ir::Node*> nodes;
@@ -67,21 +60,10 @@ class Sink {
     return common != nullptr && common->size() == node.outputs[0]->type.shape.size() ? common : nullptr;
   }
 
-  /// What a region reads is read by something that is not a node of this graph.
-  void keep_all(const ir::Graph& region) {
-    for (const auto& node : region.nodes()) {
-      for (const ir::Value* value : node->inputs)
-        if (value != nullptr) users_[value].push_back(nullptr);
-      for (const auto& inner : node->regions) keep_all(*inner);
-    }
-    for (const ir::Value* value : region.outputs()) users_[value].push_back(nullptr);
-  }
-
   /// Whether all that reads a transposed value can do without: other element-wise nodes and transposes.
   bool goes_away(const ir::Value& value) const {
-    const auto found = users_.find(&value);
-    if (found == users_.end()) return true;
-    return std::all_of(found->second.begin(), found->second.end(),
+    const auto users = users_.of(value);
+    return std::all_of(users.begin(), users.end(),
                        [](const ir::Node* user) { return user != nullptr && (is_elementwise(*user) || user->op == &ops::transpose); });
   }
 
@@ -98,7 +80,7 @@ class Sink {
     const ir::Node* computed = graph_.insert_before(&node, *node.op, inputs, node.attributes, node.outputs[0]->name);
     ir::Value* result =
         graph_.insert_before(&node, ops::transpose, {computed->outputs[0]}, {{"perm", order}}, node.outputs[0]->name)->outputs[0];
-    users_[result] = users_[node.outputs[0]];
+    users_.take_over(*node.outputs[0], *result);
     graph_.replace_uses(node.outputs[0], result);
   }
 
@@ -112,7 +94,7 @@ class Sink {
   }
 
   ir::Graph& graph_;
-  std::unordered_map<const ir::Value*, std::vector<const ir::Node*>> users_;
+  Users users_;
 };
 
 }  // namespace

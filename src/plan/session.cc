@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "base/error.h"
+#include "base/memory.h"
 
 namespace quern::plan {
 namespace {
@@ -20,7 +21,15 @@ std::int64_t round_up(std::int64_t n) { return (n + kAlignment - 1) / kAlignment
 
 bool is_empty(const ir::TensorView& view) { return std::find(view.dims, view.dims + view.rank, 0) != view.dims + view.rank; }
 
+// Below this, asking what is left costs more than it saves.
+constexpr std::int64_t kUncheckedBytes = std::int64_t{64} << 20;
+
 std::byte* allocate(std::int64_t bytes) {
+  // The system promises memory that it does not have; a process that touches it all is killed.
+  if (const std::int64_t left = bytes > kUncheckedBytes ? memory().available : 0; left > 0 && bytes > left)
+    throw Error(Code::resource_exhausted,
+                "activations need " + std::to_string(bytes >> 20) + " MiB, " + std::to_string(left >> 20) + " MiB of memory are left")
+        .hint("give smaller inputs, or a shorter prompt at a time");
   void* p = std::aligned_alloc(kAlignment, static_cast<std::size_t>(round_up(std::max<std::int64_t>(bytes, 1))));
   if (p == nullptr) throw Error(Code::resource_exhausted, "no memory for " + std::to_string(bytes) + " bytes of activations");
   return static_cast<std::byte*>(p);

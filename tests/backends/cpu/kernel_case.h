@@ -2,6 +2,7 @@
 
 // One node, alone in a graph, on its fast kernel and on its reference kernel: what the tests of single kernels share.
 #include <algorithm>
+#include <atomic>
 #include <cmath>
 #include <cstdint>
 #include <cstdlib>
@@ -108,6 +109,17 @@ class KernelCase {
     node_->op->reference(arguments.call);
     return arguments.output();
   }
+  /// What the kernel says of data it cannot use; empty when all is well.
+  std::string failure() const {
+    const Arguments arguments(*this);
+    kernel_->run(arguments.call, 0, kernel_->split(arguments.call).units, nullptr);
+    return arguments.said();
+  }
+  std::string reference_failure() const {
+    const Arguments arguments(*this);
+    node_->op->reference(arguments.call);
+    return arguments.said();
+  }
 
  private:
   /// The views of a call, with marked bytes around each output.
@@ -127,7 +139,7 @@ class KernelCase {
         view.data = memory.back().data() + kGuard;
         pointers.push_back(&view);
       }
-      call = {&node, pointers.data(), pointers.data() + node.inputs.size()};
+      call = {&node, pointers.data(), pointers.data() + node.inputs.size(), &failed};
     }
     Arguments(const Arguments&) = delete;
 
@@ -149,6 +161,9 @@ class KernelCase {
       return all;
     }
 
+    std::string said() const { return failed.load() == nullptr ? "" : failed.load(); }
+
+    std::atomic<const char*> failed{nullptr};
     std::vector<ir::TensorView> views;
     std::vector<const ir::TensorView*> pointers;
     std::vector<std::vector<std::byte>> memory;

@@ -100,7 +100,7 @@ TEST(Pad, repeats_the_edge) {
   EXPECT_FALSE(KernelCase(ops::pad, {counted({7}), integers_of({2}, {2, 3})}, {{"mode", "reflect"}}).is_fast());
 }
 
-TEST(Gather, takes_slices_and_zeros_where_an_index_is_outside) {
+TEST(Gather, takes_slices_and_fails_with_zeros_where_an_index_is_outside) {
   for (const ir::DType type : kTypes)
     for (const std::int64_t axis : {0, 1, 2})
       for (const Sizes& shape : {Sizes{}, {5}, {2, 3}}) {
@@ -110,6 +110,31 @@ TEST(Gather, takes_slices_and_zeros_where_an_index_is_outside) {
         EXPECT_EQ(differs_at_all(KernelCase(ops::gather, {counted({4, 5, 6}, type), integers_of(shape, values, false)}, {{"axis", axis}})),
                   "");
       }
+  for (const auto& [index, wanted] :
+       {std::pair{-4, ""}, {3, ""}, {-5, "an index is outside its axis"}, {4, "an index is outside its axis"}}) {
+    const KernelCase node(ops::gather, {counted({4, 5}), integers_of({2}, {0, index}, false)});
+    EXPECT_EQ(node.failure(), wanted) << index;
+    EXPECT_EQ(node.reference_failure(), wanted) << index;
+  }
+}
+
+TEST(Indices, outside_their_axis_fail_in_every_op_that_takes_them) {
+  const std::vector<std::pair<const ir::Op*, Sizes>> ops = {
+      {&ops::gather_elements, {1, 2}}, {&ops::gather_nd, {1, 2}}, {&ops::scatter_elements, {1, 2}}, {&ops::scatter_nd, {1, 2}}};
+  for (const auto& [op, shape] : ops)
+    for (const auto& [index, wanted] :
+         {std::pair{3, ""}, {-4, ""}, {4, "an index is outside its axis"}, {-5, "an index is outside its axis"}}) {
+      std::vector<Operand> operands = {counted({4, 5}), integers_of(shape, {0, index}, false)};
+      if (op == &ops::scatter_elements) operands.push_back(counted({1, 2}));
+      if (op == &ops::scatter_nd) operands.push_back(counted({1}));
+      ir::Attributes attributes;
+      if (op == &ops::gather_elements || op == &ops::scatter_elements) attributes["axis"] = std::int64_t{0};
+      // As coordinates the second is one of the five columns.
+      const bool nd = op == &ops::gather_nd || op == &ops::scatter_nd;
+      const std::int64_t shift = !nd ? 0 : index > 0 ? 1 : -1;
+      if (nd) operands[1] = integers_of(shape, {0, index + shift}, false);
+      EXPECT_EQ(KernelCase(*op, operands, attributes).reference_failure(), wanted) << op->name << " " << index;
+    }
 }
 
 }  // namespace

@@ -326,10 +326,12 @@ constexpr KernelFunctions kGather{
       for (std::int64_t unit = begin; unit < end; ++unit) {
         std::int64_t i = integer_at(call.in(1), unit % n);
         if (i < 0) i += size;
-        if (i >= 0 && i < size)
+        if (i >= 0 && i < size) {
           copy_bytes(y.data + unit * bytes, x.data + (unit / n * size + i) * bytes, bytes);
-        else if (bytes > 0)  // as the op says: an index outside reads zeros
+        } else if (bytes > 0) {  // zeros, so that what comes after in this failed run is the same every time
           std::memset(y.data + unit * bytes, 0, static_cast<std::size_t>(bytes));
+          call.fail("an index is outside its axis");
+        }
       }
     }};
 
