@@ -17,19 +17,21 @@ void quantize_a8(const float* x, std::byte* y, std::int64_t blocks) {
     }
     const float scale = high * (1.0f / 254) - low * (1.0f / 254);  // no overflow for any finite values
     if (!finite) {
-      block.scale = block.sum = NAN;
+      block.scale = block.sum = block.low_sum = NAN;
     } else if (scale >= 0x1p-120f) {  // below, the inverse would overflow
       const float inverse = 1.0f / scale;
       const int z = static_cast<int>(std::nearbyintf(-low * inverse));
-      int sum = 0;
+      int sum = 0, low_sum = 0;
       for (int i = 0; i < 32; ++i) {
         int q = static_cast<int>(std::nearbyintf(x[i] * inverse)) + z;
         q = q < 0 ? 0 : q > 255 ? 255 : q;
         block.q[i] = static_cast<std::uint8_t>(q);
         sum += q - z;
+        if (i < 16) low_sum += q - z;
       }
       block.scale = scale;
       block.sum = scale * static_cast<float>(sum);
+      block.low_sum = scale * static_cast<float>(low_sum);
       std::memset(block.z, z, sizeof block.z);
     }
     std::memcpy(y, &block, sizeof block);

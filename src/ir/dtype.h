@@ -16,7 +16,7 @@ namespace quern::ir {
   X(q8_0, 32, 34) X(q8_1, 32, 36) X(q2_K, 256, 84) X(q3_K, 256, 110) X(q4_K, 256, 144) X(q5_K, 256, 176) X(q6_K, 256, 210) \
   X(q8_K, 256, 292) X(iq2_xxs, 256, 66) X(iq2_xs, 256, 74) X(iq2_s, 256, 82) X(iq3_xxs, 256, 98) X(iq3_s, 256, 110) \
   X(iq1_s, 256, 50) X(iq1_m, 256, 56) X(iq4_nl, 32, 18) X(iq4_xs, 256, 136) X(tq1_0, 256, 54) X(tq2_0, 256, 66) \
-  X(mxfp4, 32, 17) X(nvfp4, 64, 36) X(q1_0, 128, 18) X(q2_0, 64, 18) X(a8, 32, 44) /* activations for integer products: dtypes/a8.h */
+  X(mxfp4, 32, 17) X(nvfp4, 64, 36) X(q1_0, 128, 18) X(q2_0, 64, 18) X(a8, 32, 48) /* activations for integer products: dtypes/a8.h */
 // clang-format on
 
 enum class DType : std::uint8_t {

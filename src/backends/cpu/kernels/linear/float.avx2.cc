@@ -5,14 +5,23 @@
 namespace quern::cpu {
 namespace {
 
-template <int kRows>
+/// Half a column: 8 of the 16 rows of a tile.
+template <Packing kPacking>
+inline __attribute__((always_inline)) __m256 load_half(const std::uint8_t* w, std::int64_t i) {
+  if constexpr (kPacking == Packing::f32) return _mm256_loadu_ps(reinterpret_cast<const float*>(w) + 8 * i);
+  const __m128i half = _mm_loadu_si128(reinterpret_cast<const __m128i*>(w) + i);
+  if constexpr (kPacking == Packing::f16) return _mm256_cvtph_ps(half);
+  return _mm256_castsi256_ps(_mm256_slli_epi32(_mm256_cvtepu16_epi32(half), 16));
+}
+
+template <Packing kPacking, int kRows>
 inline void rows_of_tile(const LinearJob& job, std::int64_t tile, std::int64_t row) {
-  const float* w = reinterpret_cast<const float*>(job.weights) + tile * job.k * kTileRows;
+  const std::uint8_t* w = job.weights + tile * job.tile_bytes;
   const std::uint8_t* x = job.x + row * job.x_stride;
   __m256 total[kRows][2];
   for (int r = 0; r < kRows; ++r) total[r][0] = total[r][1] = _mm256_setzero_ps();
-  for (std::int64_t k = 0; k < job.k; ++k, w += kTileRows) {
-    const __m256 first = _mm256_loadu_ps(w), second = _mm256_loadu_ps(w + 8);
+  for (std::int64_t k = 0; k < job.k; ++k) {
+    const __m256 first = load_half<kPacking>(w, 2 * k), second = load_half<kPacking>(w, 2 * k + 1);
 #pragma GCC unroll 8
     for (int r = 0; r < kRows; ++r) {
       const __m256 value = _mm256_set1_ps(reinterpret_cast<const float*>(x + r * job.x_stride)[k]);
@@ -30,14 +39,23 @@ inline void rows_of_tile(const LinearJob& job, std::int64_t tile, std::int64_t r
   }
 }
 
-}  // namespace
-
-void linear_f32_avx2(const LinearJob& job) {
+template <Packing kPacking>
+void loop(const LinearJob& job) {
   for (std::int64_t tile = job.tile_begin; tile < job.tile_end; ++tile) {
     std::int64_t row = job.row_begin;
-    for (; row + 6 <= job.row_end; row += 6) rows_of_tile<6>(job, tile, row);  // 12 sums of 16 registers
-    for (; row + 2 <= job.row_end; row += 2) rows_of_tile<2>(job, tile, row);
-    for (; row < job.row_end; ++row) rows_of_tile<1>(job, tile, row);
+    for (; row + 6 <= job.row_end; row += 6) rows_of_tile<kPacking, 6>(job, tile, row);  // 12 sums of 16 registers
+    for (; row + 2 <= job.row_end; row += 2) rows_of_tile<kPacking, 2>(job, tile, row);
+    for (; row < job.row_end; ++row) rows_of_tile<kPacking, 1>(job, tile, row);
+  }
+}
+
+}  // namespace
+
+void linear_float_avx2(const LinearJob& job) {
+  switch (job.packing) {
+    case Packing::f16: return loop<Packing::f16>(job);
+    case Packing::bf16: return loop<Packing::bf16>(job);
+    default: return loop<Packing::f32>(job);
   }
 }
 

@@ -5,10 +5,10 @@
 namespace quern::cpu {
 namespace {
 
-template <WeightLayout kLayout>
-inline __attribute__((always_inline)) __m256i dot_of_32(const std::uint8_t* x, const std::uint8_t* q) {
+template <int kGroups, bool kSmall>
+inline __attribute__((always_inline)) __m256i dot(const std::uint8_t* x, const std::uint8_t* q) {
   __m256i total = _mm256_setzero_si256();
-  for (int g = 0; g < 8; ++g) {
+  for (int g = 0; g < kGroups; ++g) {
     std::int32_t bits;
     __builtin_memcpy(&bits, x + 4 * g, 4);
     total = _mm256_dpbusd_avx_epi32(total, _mm256_set1_epi32(bits), _mm256_load_si256(reinterpret_cast<const __m256i*>(q + 64 * g)));
@@ -23,9 +23,6 @@ inline __attribute__((always_inline)) __m256i dot_of_32(const std::uint8_t* x, c
 
 namespace quern::cpu {
 
-void linear_w4_avxvnni(const LinearJob& job) { integer_loop<WeightLayout::w4, true>(job); }
-void linear_w8_avxvnni(const LinearJob& job) {
-  job.minimum == Minimum::none ? integer_loop<WeightLayout::w8, false>(job) : integer_loop<WeightLayout::w8, true>(job);
-}
+void linear_integer_avxvnni(const LinearJob& job) { all_formats(job); }
 
 }  // namespace quern::cpu

@@ -8,17 +8,22 @@ namespace {
 
 // Narrowest first. AVX-512 without VNNI takes the 256-bit integer loops.
 constexpr LinearLoops kLoops[] = {
-    {Isa::baseline, "baseline", linear_w4_portable, linear_w8_portable, linear_f32_portable, quantize_a8_portable, 20, 150},
+    {Isa::baseline, "baseline", linear_integer_portable, linear_float_portable, quantize_a8_portable, 20, 150},
 #if defined(__x86_64__)
-    {Isa::avx2, "avx2", linear_w4_avx2, linear_w8_avx2, linear_f32_avx2, quantize_a8_avx2, 12, 10},
-    {Isa::avxvnni, "avxvnni", linear_w4_avxvnni, linear_w8_avxvnni, linear_f32_avx2, quantize_a8_avx2, 12, 6},
-    {Isa::avx512, "avx512", linear_w4_avx2, linear_w8_avx2, linear_f32_avx512, quantize_a8_avx2, 12, 10},
-    {Isa::avx512vnni, "avx512vnni", linear_w4_avx512vnni, linear_w8_avx512vnni, linear_f32_avx512, quantize_a8_avx2, 8, 2.2f},
-    {Isa::amx, "amx", linear_w4_amx, linear_w8_amx, linear_f32_avx512, quantize_a8_avx2, 8, 1},
+    {Isa::avx2, "avx2", linear_integer_avx2, linear_float_avx2, quantize_a8_avx2, 12, 10},
+    {Isa::avxvnni, "avxvnni", linear_integer_avxvnni, linear_float_avx2, quantize_a8_avx2, 12, 6},
+    {Isa::avx512, "avx512", linear_integer_avx2, linear_float_avx512, quantize_a8_avx2, 12, 10},
+    {Isa::avx512vnni, "avx512vnni", linear_integer_avx512vnni, linear_float_avx512, quantize_a8_avx2, 8, 2.2f},
+    {Isa::amx, "amx", linear_integer_amx, linear_float_avx512, quantize_a8_avx2, 8, 1},
 #endif
 };
 
 constexpr std::int64_t kActivationBytes = 512 << 10;  // half of the second-level cache of today's servers (1 to 2 MiB)
+
+/// Bytes of one row of x.
+std::int64_t x_row_bytes(const PackedWeights& w) {
+  return w.is_float() ? w.k() * std::int64_t(sizeof(float)) : w.k() / kBlockColumns * kA8Bytes;
+}
 
 }  // namespace
 
@@ -31,7 +36,7 @@ const LinearLoops& linear_loops() {
 }
 
 LinearUnits linear_units(const PackedWeights& w, std::int64_t m) {
-  const std::int64_t row_bytes = w.layout() == WeightLayout::f32 ? w.k() * std::int64_t(sizeof(float)) : w.k() / kBlockColumns * kA8Bytes;
+  const std::int64_t row_bytes = x_row_bytes(w);
   const std::int64_t fit = std::max<std::int64_t>(64, kActivationBytes / std::max<std::int64_t>(row_bytes, 1));
   const std::int64_t blocks = std::max<std::int64_t>(1, (m + fit - 1) / fit);
   const std::int64_t rows = std::max<std::int64_t>(1, ((m + blocks - 1) / blocks + 31) / 32 * 32);  // even shares of whole register tiles
@@ -39,27 +44,26 @@ LinearUnits linear_units(const PackedWeights& w, std::int64_t m) {
 }
 
 double linear_unit_nanoseconds(const LinearLoops& loops, const PackedWeights& w, std::int64_t rows) {
-  const double blocks = double(w.k()) / kBlockColumns, slower = w.layout() == WeightLayout::f32 ? 8 : 1;
+  const double blocks = double(w.k()) / kBlockColumns, slower = w.is_float() ? 8 : 1;
   return 20 + slower * blocks * (double(loops.block_nanoseconds) + double(loops.row_nanoseconds) * double(rows));
 }
 
 std::int64_t linear_scratch_bytes(const PackedWeights& w) {
-  return w.layout() == WeightLayout::f32 ? 0 : kScratchTiles * (w.k() / kBlockColumns) * kPanelBytes;
+  return w.is_float() ? 0 : kScratchTiles * (w.k() / kBlockColumns) * kMaxPanelBytes;
 }
 
 void linear_run(const LinearLoops& loops, const PackedWeights& w, const std::byte* x, std::int64_t m, float* y, std::int64_t begin,
                 std::int64_t end, std::byte* scratch) noexcept {
   const LinearUnits units = linear_units(w, m);
-  const LinearLoop loop = w.layout() == WeightLayout::w4 ? loops.w4 : w.layout() == WeightLayout::w8 ? loops.w8 : loops.f32;
+  const LinearLoop loop = w.is_float() ? loops.floating : loops.integer;
   LinearJob job{};
   job.weights = w.data();
-  job.layout = w.layout();
-  job.minimum = w.minimum();
-  job.block_bytes = w.block_bytes();
+  job.packing = w.packing();
+  job.tile_bytes = w.tile_bytes();
   job.n = w.n();
   job.k = w.k();
   job.x = reinterpret_cast<const std::uint8_t*>(x);
-  job.x_stride = w.layout() == WeightLayout::f32 ? w.k() * std::int64_t(sizeof(float)) : w.k() / kBlockColumns * kA8Bytes;
+  job.x_stride = x_row_bytes(w);
   job.y = y;
   job.y_stride = w.n();
   job.scratch = reinterpret_cast<std::uint8_t*>(scratch);

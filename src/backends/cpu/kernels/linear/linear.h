@@ -26,11 +26,12 @@ class PackedWeights {
   std::int64_t n() const { return n_; }
   std::int64_t k() const { return k_; }
   std::int64_t tiles() const { return (n_ + kTileRows - 1) / kTileRows; }
+  std::int64_t tile_bytes() const;
   std::int64_t bytes() const { return tiles() * tile_bytes(); }
   ir::DType type() const { return type_; }
-  WeightLayout layout() const { return layout_; }
-  Minimum minimum() const { return minimum_; }
-  std::int64_t block_bytes() const { return block_bytes_; }
+  Packing packing() const { return packing_; }
+  /// x is f32, not a8.
+  bool is_float() const { return static_cast<int>(packing_) >= kFormatCount; }
   const std::uint8_t* data() const { return data_.get(); }
 
   /// Packs tiles [begin, end) from the n rows at src (the type's own layout, any alignment). Different tiles may be packed at the same
@@ -40,13 +41,13 @@ class PackedWeights {
   void unpack_row(std::int64_t row, float* dst) const;
 
  private:
-  PackedWeights(ir::DType type, WeightLayout layout, Minimum minimum, std::int64_t block_bytes, std::int64_t n, std::int64_t k);
-  std::int64_t tile_bytes() const;
+  PackedWeights(ir::DType type, Packing packing, std::int64_t n, std::int64_t k);
+  void pack_float_tile(const std::uint8_t* src, int rows, std::uint8_t* dst) const;
+  void pack_integer_tile(const std::uint8_t* src, int rows, std::uint8_t* dst) const;
 
   ir::DType type_;
-  WeightLayout layout_;
-  Minimum minimum_;
-  std::int64_t block_bytes_, n_, k_;
+  Packing packing_;
+  std::int64_t n_, k_;
   std::shared_ptr<std::uint8_t[]> data_;
 };
 
@@ -54,7 +55,7 @@ class PackedWeights {
 struct LinearLoops {
   Isa isa;
   const char* name;  // of the instruction set
-  LinearLoop w4, w8, f32;
+  LinearLoop integer, floating;
   QuantizeLoop quantize_a8;
   float block_nanoseconds, row_nanoseconds;  // rough cost of a block of 16 x 32 weights: to fetch and unpack, and for each row of x
 };

@@ -16,7 +16,7 @@ class LinearKernel final : public plan::Kernel {
         weights_(std::move(weights)),
         name_("linear " + std::string(ir::name(weights_.type())) + " " + loops_.name) {
     weights_.pack_tiles(source, 0, weights_.tiles());
-    if (weights_.layout() == WeightLayout::f32) name_ += " f32";
+    if (weights_.is_float()) name_ += " f32";
   }
 
   plan::Split split(const ir::Call& call) const override {

@@ -4,83 +4,275 @@
 #include <string>
 #include <vector>
 
+#include "backends/cpu/kernels/linear/block.h"
 #include "backends/cpu/kernels/linear/linear.h"
 #include "backends/cpu/kernels/linear/weight_memory.h"
 #include "base/error.h"
 #include "base/float16.h"
+#include "base/unaligned.h"
 #include "dtypes/dequantize.h"
 
 namespace quern::cpu {
 namespace {
 
-/// Takes one block of 32 elements apart: integers q and where its f16 scale and minimum lie. value = scale * q + minimum.
-struct Format {
-  ir::DType type;
-  WeightLayout layout;
-  Minimum minimum;
-  void (*quants)(const std::uint8_t* block, int* q);
-  int minimum_offset;  // of the f16 minimum in the file's block; the scale is always at 0
+constexpr int kGroupColumns = kMaxGroupBlocks * kBlockColumns;
+
+/// One group of a tile, taken out of the file's blocks: stored quants, and the numbers of the header (job.h says which kind uses which).
+struct Group {
+  std::uint8_t q[kTileRows][kGroupColumns];
+  std::uint16_t d[kTileRows], m[kTileRows];
+  std::uint8_t s[kTileRows * kTileRows];  // number i of row n at i * 16 + n
 };
 
-void nibbles(const std::uint8_t* p, int* q) {
-  for (int i = 0; i < 16; ++i) {
+void nibbles(const std::uint8_t* p, std::uint8_t* q, int count = 16) {
+  for (int i = 0; i < count; ++i) {
     q[i] = p[i] & 15;
-    q[i + 16] = p[i] >> 4;
+    q[i + count] = p[i] >> 4;
   }
 }
 
-void nibbles_and_fifth_bits(const std::uint8_t* bits, const std::uint8_t* p, int subtract, int* q) {
-  std::uint32_t high;
-  std::memcpy(&high, bits, 4);
-  nibbles(p, q);
-  for (int i = 0; i < 32; ++i) q[i] += static_cast<int>((high >> i) & 1u) * 16 - subtract;
+/// Sets bit `position` of 32 quants.
+void add_bits(std::uint32_t bits, int position, std::uint8_t* q) {
+  for (int i = 0; i < 32; ++i) q[i] = static_cast<std::uint8_t>(q[i] | ((bits >> i) & 1u) << position);
 }
 
-void signed_bytes(const std::uint8_t* p, int* q) {
-  for (int i = 0; i < 32; ++i) q[i] = static_cast<std::int8_t>(p[i]);
+// The functions below take what one row has of a group; src is the file's block (see dtypes for what its bytes mean).
+void take_q4_0(const std::uint8_t* src, int row, Group& g) {
+  g.d[row] = load<std::uint16_t>(src);
+  nibbles(src + 2, g.q[row]);
+}
+void take_q4_1(const std::uint8_t* src, int row, Group& g) {
+  g.d[row] = load<std::uint16_t>(src);
+  g.m[row] = load<std::uint16_t>(src + 2);
+  nibbles(src + 4, g.q[row]);
+}
+void take_q5_0(const std::uint8_t* src, int row, Group& g) {
+  g.d[row] = load<std::uint16_t>(src);
+  nibbles(src + 6, g.q[row]);
+  add_bits(load<std::uint32_t>(src + 2), 4, g.q[row]);
+}
+void take_q5_1(const std::uint8_t* src, int row, Group& g) {
+  g.d[row] = load<std::uint16_t>(src);
+  g.m[row] = load<std::uint16_t>(src + 2);
+  nibbles(src + 8, g.q[row]);
+  add_bits(load<std::uint32_t>(src + 4), 4, g.q[row]);
+}
+void take_q8_0(const std::uint8_t* src, int row, Group& g) {
+  g.d[row] = load<std::uint16_t>(src);
+  std::memcpy(g.q[row], src + 2, 32);
+}
+void take_q2_k(const std::uint8_t* src, int row, Group& g) {
+  g.d[row] = load<std::uint16_t>(src + 80);
+  g.m[row] = load<std::uint16_t>(src + 82);
+  for (int i = 0; i < 16; ++i) g.s[i * kTileRows + row] = src[i];
+  for (int i = 0; i < 256; ++i) g.q[row][i] = (src[16 + i / 128 * 32 + i % 32] >> (i / 32 % 4 * 2)) & 3;
+}
+void take_q3_k(const std::uint8_t* src, int row, Group& g) {
+  g.d[row] = load<std::uint16_t>(src + 108);
+  const std::uint8_t* s = src + 96;
+  for (int i = 0; i < 16; ++i) {
+    const int low = i < 8 ? s[i] & 15 : s[i - 8] >> 4, high = (s[8 + i % 4] >> (2 * (i / 4))) & 3;
+    g.s[i * kTileRows + row] = static_cast<std::uint8_t>(low | high << 4);
+  }
+  for (int i = 0; i < 256; ++i)
+    g.q[row][i] =
+        static_cast<std::uint8_t>(((src[32 + i / 128 * 32 + i % 32] >> (i / 32 % 4 * 2)) & 3) | ((src[i % 32] >> (i / 32)) & 1) << 2);
+}
+void take_pairs6(const std::uint8_t* src, int row, Group& g) {
+  g.d[row] = load<std::uint16_t>(src);
+  g.m[row] = load<std::uint16_t>(src + 2);
+  const std::uint8_t* s = src + 4;
+  for (int i = 0; i < 8; ++i) {
+    g.s[i * kTileRows + row] = static_cast<std::uint8_t>(i < 4 ? s[i] & 63 : (s[i + 4] & 15) | (s[i - 4] >> 6) << 4);
+    g.s[(8 + i) * kTileRows + row] = static_cast<std::uint8_t>(i < 4 ? s[i + 4] & 63 : s[i + 4] >> 4 | (s[i] >> 6) << 4);
+  }
+}
+void take_q4_k(const std::uint8_t* src, int row, Group& g) {
+  take_pairs6(src, row, g);
+  for (int i = 0; i < 4; ++i) nibbles(src + 16 + 32 * i, g.q[row] + 64 * i, 32);
+}
+void take_q5_k(const std::uint8_t* src, int row, Group& g) {
+  take_pairs6(src, row, g);
+  for (int i = 0; i < 4; ++i) nibbles(src + 48 + 32 * i, g.q[row] + 64 * i, 32);
+  for (int i = 0; i < 256; ++i) g.q[row][i] = static_cast<std::uint8_t>(g.q[row][i] | ((src[16 + i % 32] >> (i / 32)) & 1) << 4);
+}
+void take_q6_k(const std::uint8_t* src, int row, Group& g) {
+  g.d[row] = load<std::uint16_t>(src + 208);
+  for (int i = 0; i < 16; ++i) g.s[i * kTileRows + row] = src[192 + i];
+  for (int half = 0; half < 2; ++half) {
+    std::uint8_t* q = g.q[row] + 128 * half;
+    nibbles(src + 64 * half, q, 64);
+    for (int i = 0; i < 128; ++i) q[i] = static_cast<std::uint8_t>(q[i] | ((src[128 + 32 * half + i % 32] >> (i / 32 * 2)) & 3) << 4);
+  }
+}
+void take_iq4_xs(const std::uint8_t* src, int row, Group& g) {
+  g.d[row] = load<std::uint16_t>(src);
+  const int high = load<std::uint16_t>(src + 2);
+  for (int i = 0; i < 8; ++i) {
+    const int low = (src[4 + i / 2] >> (4 * (i % 2))) & 15;
+    g.s[i * kTileRows + row] = static_cast<std::uint8_t>((low | ((high >> (2 * i)) & 3) << 4) - 32);
+    nibbles(src + 8 + 16 * i, g.q[row] + 32 * i);
+  }
+}
+void take_mxfp4(const std::uint8_t* src, int row, Group& g) {
+  g.s[row] = src[0];
+  nibbles(src + 1, g.q[row]);
+}
+/// Half a block of the file: two scales of E4M3, which are exact halves when divided by two (levels are kept doubled).
+void take_nvfp4(const std::uint8_t* scales, const std::uint8_t* src, int row, Group& g) {
+  float ones[64];
+  for (int part = 0; part < 2; ++part) {
+    std::uint8_t block[36] = {};
+    block[0] = scales[part];
+    std::memset(block + 4, 0x11, 8);  // levels of one half: the elements are half the doubled level's scale
+    dtypes::dequantize(ir::DType::nvfp4, reinterpret_cast<const std::byte*>(block), ones, 64);
+    (part == 0 ? g.d : g.m)[row] = f32_to_f16(ones[0]);
+    nibbles(src + 8 * part, g.q[row] + 16 * part, 8);
+  }
 }
 
-// One row a format. q5 is kept in 8 bits until there is a tile of five.
-constexpr Format kFormats[] = {
-    {ir::DType::q4_0, WeightLayout::w4, Minimum::minus_8_scales, [](const std::uint8_t* b, int* q) { nibbles(b + 2, q); }, 0},
-    {ir::DType::q4_1, WeightLayout::w4, Minimum::stored, [](const std::uint8_t* b, int* q) { nibbles(b + 4, q); }, 2},
-    {ir::DType::q5_0, WeightLayout::w8, Minimum::none, [](const std::uint8_t* b, int* q) { nibbles_and_fifth_bits(b + 2, b + 6, 16, q); },
-     0},
-    {ir::DType::q5_1, WeightLayout::w8, Minimum::stored, [](const std::uint8_t* b, int* q) { nibbles_and_fifth_bits(b + 4, b + 8, 0, q); },
-     2},
-    {ir::DType::q8_0, WeightLayout::w8, Minimum::none, [](const std::uint8_t* b, int* q) { signed_bytes(b + 2, q); }, 0},
+struct Type {
+  ir::DType type;
+  Packing packing;
+  void (*take)(const std::uint8_t* src, int row, Group& group);  // null: nvfp4, whose blocks are two groups; and the floats
 };
 
-const Format* find(ir::DType type) {
-  for (const Format& format : kFormats)
-    if (format.type == type) return &format;
+// One row a type.
+constexpr Type kTypes[] = {
+    {ir::DType::q4_0, Packing::q4_0, take_q4_0},     {ir::DType::q4_1, Packing::q4_1, take_q4_1},
+    {ir::DType::q5_0, Packing::q5_0, take_q5_0},     {ir::DType::q5_1, Packing::q5_1, take_q5_1},
+    {ir::DType::q8_0, Packing::q8_0, take_q8_0},     {ir::DType::q2_K, Packing::q2_k, take_q2_k},
+    {ir::DType::q3_K, Packing::q3_k, take_q3_k},     {ir::DType::q4_K, Packing::q4_k, take_q4_k},
+    {ir::DType::q5_K, Packing::q5_k, take_q5_k},     {ir::DType::q6_K, Packing::q6_k, take_q6_k},
+    {ir::DType::iq4_nl, Packing::iq4_nl, take_q4_0}, {ir::DType::iq4_xs, Packing::iq4_xs, take_iq4_xs},
+    {ir::DType::mxfp4, Packing::mxfp4, take_mxfp4},  {ir::DType::nvfp4, Packing::nvfp4, nullptr},
+};
+
+const Type* find(ir::DType type) {
+  for (const Type& row : kTypes)
+    if (row.type == type) return &row;
   return nullptr;
 }
 
-constexpr std::int64_t quant_bytes(WeightLayout layout) { return layout == WeightLayout::w4 ? 256 : 512; }
-
-void pack_block(const Format& format, const std::uint8_t* src, int row, std::uint8_t* dst) {
-  int q[kBlockColumns];
-  format.quants(src, q);
-  if (format.layout == WeightLayout::w4) {
-    for (int i = 0; i < 16; ++i) dst[(i / 4) * 64 + row * 4 + i % 4] = static_cast<std::uint8_t>(q[i] | q[i + 16] << 4);
-  } else {
-    for (int i = 0; i < 32; ++i) dst[(i / 4) * 64 + row * 4 + i % 4] = static_cast<std::uint8_t>(q[i]);
-  }
-  std::uint8_t* scales = dst + quant_bytes(format.layout);
-  std::memcpy(scales + 2 * row, src, 2);
-  if (format.minimum == Minimum::stored) std::memcpy(scales + 32 + 2 * row, src + format.minimum_offset, 2);
+/// Six-bit numbers a, b, c, e of 64 bytes each into three times 64 bytes.
+void pack_six(const std::uint8_t* s, std::uint8_t* dst) {
+  for (int i = 0; i < 64; ++i)
+    for (int part = 0; part < 3; ++part)
+      dst[64 * part + i] = static_cast<std::uint8_t>(s[64 * part + i] | ((s[192 + i] >> (2 * part)) & 3) << 6);
 }
 
-float half_at(const std::uint8_t* p) {
-  std::uint16_t h;
-  std::memcpy(&h, p, 2);
-  return f16_to_f32(h);
+void put_header(const Format& format, const Group& g, std::uint8_t* dst) {
+  const auto put = [&](const void* from, int bytes) {
+    std::memcpy(dst, from, static_cast<std::size_t>(bytes));
+    dst += bytes;
+  };
+  if (format.scales == ScaleKind::exponents) return put(g.s, kTileRows);
+  put(g.d, 32);
+  if (format.minimum || (format.scales == ScaleKind::halves && format.parts == 2)) put(g.m, 32);
+  if (format.scales == ScaleKind::pairs6 || format.scales == ScaleKind::six) pack_six(g.s, dst);
+  if (format.scales == ScaleKind::bytes || format.scales == ScaleKind::nibbles) put(g.s, format.blocks * format.parts * kTileRows);
+}
+
+/// Calls use(first, width, vector, i, shift) for each run of bits [first, first + width) of words i, which lies in a vector from bit shift
+/// on.
+template <class Use>
+void each_plane(Bits bits, Use use) {
+  int vectors = 0;
+  const auto plane = [&](int first, int width) {
+    const int each = 8 / width;  // words a vector
+    for (int i = 0; i < 8; ++i)
+      width == 4 ? use(first, width, vectors + i % 4, i, i / 4 * 4) : use(first, width, vectors + i / each, i, i % each * width);
+    vectors += width;
+  };
+  switch (bits) {
+    case Bits::bits8: plane(0, 8); break;
+    case Bits::bits4: plane(0, 4); break;
+    case Bits::bits2: plane(0, 2); break;
+    case Bits::bits3: plane(0, 2), plane(2, 1); break;
+    case Bits::bits5: plane(0, 4), plane(4, 1); break;
+    case Bits::bits6: plane(0, 4), plane(4, 2); break;
+  }
+}
+
+/// The quants of one block; on words, so that compilers make vectors of the rows.
+void put_quants(Bits bits, const Group& g, int block, std::uint8_t* dst) {
+  std::uint32_t word[8][kTileRows], out[8][kTileRows] = {};
+  for (int n = 0; n < kTileRows; ++n)
+    for (int i = 0; i < 8; ++i) word[i][n] = load<std::uint32_t>(g.q[n] + block * kBlockColumns + 4 * i);
+  each_plane(bits, [&](int first, int width, int vector, int i, int shift) {
+    const std::uint32_t mask = ((1u << width) - 1) * 0x01010101u;
+    for (int n = 0; n < kTileRows; ++n) out[vector][n] |= ((word[i][n] >> first) & mask) << shift;
+  });
+  std::memcpy(dst, out, static_cast<std::size_t>(kQuantBytes[int(bits)]));
+}
+
+float half_at(const std::uint8_t* p) { return f16_to_f32(load<std::uint16_t>(p)); }
+
+/// The inverse of put_quants(): word i of row n, as it was stored.
+void get_words(Bits bits, const std::uint8_t* src, std::uint32_t (&word)[8][kTileRows]) {
+  std::uint32_t in[8][kTileRows];
+  std::memcpy(in, src, static_cast<std::size_t>(kQuantBytes[int(bits)]));
+  std::memset(word, 0, sizeof word);
+  each_plane(bits, [&](int first, int width, int vector, int i, int shift) {
+    const std::uint32_t mask = ((1u << width) - 1) * 0x01010101u;
+    for (int n = 0; n < kTileRows; ++n) word[i][n] |= ((in[vector][n] >> shift) & mask) << first;
+  });
+}
+
+/// Number i of those that pack_six() packed.
+int six_at(const std::uint8_t* p, int i) {
+  if (i < 192) return p[i] & 63;
+  return p[i - 192] >> 6 | (p[i - 128] >> 6) << 2 | (p[i - 64] >> 6) << 4;
 }
 
 }  // namespace
 
-bool PackedWeights::can_pack_integer(ir::DType type, std::int64_t k) { return find(type) != nullptr && k % kBlockColumns == 0; }
+void unpack_block(const Format& format, const std::uint8_t* group, int block, UnpackedBlock& out) {
+  std::uint32_t word[8][kTileRows];
+  get_words(format.bits, group + format.header + block * kQuantBytes[int(format.bits)], word);
+  const std::int8_t* levels = format.levels == Levels::iq4 ? kLevelsIq4 : kLevelsE2m1;
+  for (int column = 0; column < kBlockColumns; ++column)
+    for (int n = 0; n < kTileRows; ++n) {
+      const auto stored = static_cast<std::uint8_t>(word[column / 4][n] >> (column % 4 * 8));
+      out.q[column][n] = static_cast<std::int16_t>(format.levels != Levels::none ? levels[stored]
+                                                   : format.bits == Bits::bits8  ? static_cast<std::int8_t>(stored)
+                                                                                 : stored - format.subtract);
+    }
+  for (int part = 0; part < format.parts; ++part)
+    for (int n = 0; n < kTileRows; ++n) {
+      const int i = (block * format.parts + part) * kTileRows + n;
+      const std::uint8_t* numbers = group + (format.minimum ? 64 : 32);
+      float scale = 0, minimum = 0;
+      switch (format.scales) {
+        case ScaleKind::halves:
+          scale = half_at(group + 32 * part + 2 * n);
+          if (format.minimum) minimum = half_at(group + 32 + 2 * n);
+          break;
+        case ScaleKind::pairs6:
+          scale = half_at(group + 2 * n) * static_cast<float>(six_at(numbers, i));
+          minimum = -(half_at(group + 32 + 2 * n) * static_cast<float>(six_at(numbers, 128 + i)));
+          break;
+        case ScaleKind::six: scale = half_at(group + 2 * n) * static_cast<float>(six_at(numbers, i) - 32); break;
+        case ScaleKind::bytes: scale = half_at(group + 2 * n) * static_cast<float>(static_cast<std::int8_t>(numbers[i])); break;
+        case ScaleKind::nibbles:
+          scale = half_at(group + 2 * n) * static_cast<float>(numbers[i] & 15);
+          minimum = -(half_at(group + 32 + 2 * n) * static_cast<float>(numbers[i] >> 4));
+          break;
+        case ScaleKind::exponents: {
+          const std::uint32_t e = group[n], bits = e < 2 ? 0x00200000u << e : (e - 1) << 23;
+          std::memcpy(&scale, &bits, 4);
+          break;
+        }
+      }
+      out.scale[part][n] = scale;
+      out.minimum[part][n] = minimum;
+    }
+}
+
+bool PackedWeights::can_pack_integer(ir::DType type, std::int64_t k) {
+  const Type* row = find(type);
+  return row != nullptr && k % ir::block_elements(type) == 0;
+}
 
 bool PackedWeights::can_pack_float(ir::DType type, std::int64_t k) {
   if (type == ir::DType::a8 || type == ir::DType::f64 || !(ir::is_block(type) || ir::is_float(type))) return false;
@@ -88,71 +280,89 @@ bool PackedWeights::can_pack_float(ir::DType type, std::int64_t k) {
 }
 
 PackedWeights PackedWeights::integer(ir::DType type, std::int64_t n, std::int64_t k) {
-  const Format* format = find(type);
-  QUERN_ASSERT(format != nullptr && k % kBlockColumns == 0);
-  const std::int64_t bytes = quant_bytes(format->layout) + (format->minimum == Minimum::stored ? 64 : 32);
-  return PackedWeights(type, format->layout, format->minimum, bytes, n, k);
+  QUERN_ASSERT(can_pack_integer(type, k));
+  return PackedWeights(type, find(type)->packing, n, k);
 }
 
 PackedWeights PackedWeights::floating(ir::DType type, std::int64_t n, std::int64_t k) {
   QUERN_ASSERT(can_pack_float(type, k));
-  return PackedWeights(type, WeightLayout::f32, Minimum::none, 0, n, k);
+  return PackedWeights(type, type == ir::DType::f16 ? Packing::f16 : type == ir::DType::bf16 ? Packing::bf16 : Packing::f32, n, k);
 }
 
 std::int64_t PackedWeights::tile_bytes() const {
-  return layout_ == WeightLayout::f32 ? k_ * kTileRows * std::int64_t(sizeof(float)) : k_ / kBlockColumns * block_bytes_;
+  if (is_float()) return k_ * kTileRows * (packing_ == Packing::f32 ? 4 : 2);
+  const Format& f = kFormats[int(packing_)];
+  return k_ / (f.blocks * kBlockColumns) * (f.header + f.blocks * kQuantBytes[int(f.bits)]);
 }
 
-PackedWeights::PackedWeights(ir::DType type, WeightLayout layout, Minimum minimum, std::int64_t block_bytes, std::int64_t n, std::int64_t k)
-    : type_(type),
-      layout_(layout),
-      minimum_(minimum),
-      block_bytes_(block_bytes),
-      n_(n),
-      k_(k),
-      data_(allocate_weights(static_cast<std::size_t>(bytes()))) {}
+PackedWeights::PackedWeights(ir::DType type, Packing packing, std::int64_t n, std::int64_t k)
+    : type_(type), packing_(packing), n_(n), k_(k), data_(allocate_weights(static_cast<std::size_t>(bytes()))) {}
 
 void PackedWeights::pack_tiles(const std::byte* src, std::int64_t begin, std::int64_t end) {
-  const std::int64_t row_bytes = k_ / ir::block_elements(type_) * ir::block_bytes(type_);
-  const Format* format = find(type_);
-  std::vector<float> row(layout_ == WeightLayout::f32 ? static_cast<std::size_t>(k_) : 0);
   for (std::int64_t tile = begin; tile < end; ++tile) {
-    std::uint8_t* dst = data_.get() + tile * tile_bytes();
     const int rows = static_cast<int>(std::min<std::int64_t>(kTileRows, n_ - tile * kTileRows));
-    if (rows < kTileRows) std::memset(dst, 0, static_cast<std::size_t>(tile_bytes()));
-    for (int r = 0; r < rows; ++r) {
-      const std::byte* from = src + (tile * kTileRows + r) * row_bytes;
-      if (layout_ == WeightLayout::f32) {
-        dtypes::dequantize(type_, from, row.data(), k_);
-        float* panel = reinterpret_cast<float*>(dst);
-        for (std::int64_t i = 0; i < k_; ++i) panel[i * kTileRows + r] = row[static_cast<std::size_t>(i)];
-      } else {
-        const auto* block = reinterpret_cast<const std::uint8_t*>(from);
-        for (std::int64_t b = 0; b < k_ / kBlockColumns; ++b, block += ir::block_bytes(type_))
-          pack_block(*format, block, r, dst + b * block_bytes_);
-      }
+    const auto* from =
+        reinterpret_cast<const std::uint8_t*>(src) + tile * kTileRows * k_ / ir::block_elements(type_) * ir::block_bytes(type_);
+    is_float() ? pack_float_tile(from, rows, data_.get() + tile * tile_bytes())
+               : pack_integer_tile(from, rows, data_.get() + tile * tile_bytes());
+  }
+}
+
+void PackedWeights::pack_float_tile(const std::uint8_t* src, int rows, std::uint8_t* dst) const {
+  if (rows < kTileRows) std::memset(dst, 0, static_cast<std::size_t>(tile_bytes()));
+  const std::int64_t row_bytes = k_ / ir::block_elements(type_) * ir::block_bytes(type_);
+  if (packing_ != Packing::f32) {
+    for (int n = 0; n < rows; ++n)
+      for (std::int64_t i = 0; i < k_; ++i) std::memcpy(dst + 2 * (i * kTileRows + n), src + n * row_bytes + 2 * i, 2);
+    return;
+  }
+  std::vector<float> row(static_cast<std::size_t>(k_));
+  for (int n = 0; n < rows; ++n) {
+    dtypes::dequantize(type_, reinterpret_cast<const std::byte*>(src + n * row_bytes), row.data(), k_);
+    for (std::int64_t i = 0; i < k_; ++i) reinterpret_cast<float*>(dst)[i * kTileRows + n] = row[static_cast<std::size_t>(i)];
+  }
+}
+
+void PackedWeights::pack_integer_tile(const std::uint8_t* src, int rows, std::uint8_t* dst) const {
+  const Type& type = *find(type_);
+  const Format& format = kFormats[int(packing_)];
+  const std::int64_t block_bytes = ir::block_bytes(type_), row_bytes = k_ / ir::block_elements(type_) * block_bytes;
+  Group group{};  // rows that are not there stay zeros
+  for (std::int64_t i = 0; i < k_ / (format.blocks * kBlockColumns); ++i) {
+    for (int n = 0; n < rows; ++n) {
+      const std::uint8_t* row = src + n * row_bytes;
+      if (type.take != nullptr)
+        type.take(row + i * block_bytes, n, group);
+      else
+        take_nvfp4(row + i / 2 * block_bytes + i % 2 * 2, row + i / 2 * block_bytes + 4 + i % 2 * 16, n, group);
     }
+    put_header(format, group, dst);
+    dst += format.header;
+    for (int b = 0; b < format.blocks; ++b, dst += kQuantBytes[int(format.bits)]) put_quants(format.bits, group, b, dst);
   }
 }
 
 void PackedWeights::unpack_row(std::int64_t row, float* dst) const {
   const std::uint8_t* tile = data_.get() + row / kTileRows * tile_bytes();
-  const int r = static_cast<int>(row % kTileRows);
-  if (layout_ == WeightLayout::f32) {
-    for (std::int64_t i = 0; i < k_; ++i) dst[i] = reinterpret_cast<const float*>(tile)[i * kTileRows + r];
+  const auto n = static_cast<std::size_t>(row % kTileRows);
+  if (is_float()) {
+    for (std::int64_t i = 0; i < k_; ++i) {
+      const std::uint8_t* at = tile + (i * kTileRows + static_cast<std::int64_t>(n)) * (packing_ == Packing::f32 ? 4 : 2);
+      dst[i] = packing_ == Packing::f32   ? load<float>(at)
+               : packing_ == Packing::f16 ? f16_to_f32(load<std::uint16_t>(at))
+                                          : bf16_to_f32(load<std::uint16_t>(at));
+    }
     return;
   }
-  for (std::int64_t b = 0; b < k_ / kBlockColumns; ++b, tile += block_bytes_, dst += kBlockColumns) {
-    const std::uint8_t* scales = tile + quant_bytes(layout_);
-    const float scale = half_at(scales + 2 * r);
+  const Format& format = kFormats[int(packing_)];
+  const std::int64_t group_bytes = format.header + format.blocks * kQuantBytes[int(format.bits)];
+  UnpackedBlock block;
+  for (std::int64_t b = 0; b < k_ / kBlockColumns; ++b) {
+    unpack_block(format, tile + b / format.blocks * group_bytes, static_cast<int>(b % format.blocks), block);
     for (int i = 0; i < kBlockColumns; ++i) {
-      const std::uint8_t* byte = tile + (i % (layout_ == WeightLayout::w4 ? 16 : 32)) / 4 * 64 + r * 4 + i % 4;
-      const int q = layout_ == WeightLayout::w8 ? static_cast<std::int8_t>(*byte) : i < 16 ? *byte & 15 : *byte >> 4;
-      switch (minimum_) {
-        case Minimum::none: dst[i] = static_cast<float>(q) * scale; break;
-        case Minimum::stored: dst[i] = static_cast<float>(q) * scale + half_at(scales + 32 + 2 * r); break;
-        case Minimum::minus_8_scales: dst[i] = static_cast<float>(q - 8) * scale; break;
-      }
+      const int part = i / (kBlockColumns / format.parts);
+      const float value = static_cast<float>(block.q[i][n]) * block.scale[part][n];
+      *dst++ = format.minimum ? value + block.minimum[part][n] : value;
     }
   }
 }
