@@ -1,7 +1,6 @@
 // SentencePiece BPE against SentencePiece and llama.cpp; make_sentence_piece.py made the data.
 #include <gtest/gtest.h>
 
-#include <cstdlib>
 #include <limits>
 #include <memory>
 #include <sstream>
@@ -9,54 +8,17 @@
 #include <vector>
 
 #include "base/error.h"
-#include "small_vocabulary.h"
+#include "sentence_piece_vocabulary.h"
 #include "tokenizers/tokenizer.h"
 
 namespace quern::tokenizers {
 namespace {
-
-std::string from_hex(const std::string& hex) {
-  std::string bytes;
-  for (std::size_t i = 0; i + 1 < hex.size(); i += 2) bytes += static_cast<char>(std::strtol(hex.substr(i, 2).c_str(), nullptr, 16));
-  return bytes;
-}
 
 std::vector<Id> ids_of(const std::string& line) {
   std::istringstream in(line);
   std::vector<Id> ids;
   for (Id id; in >> id;) ids.push_back(id);
   return ids;
-}
-
-class Vocabulary {
- public:
-  explicit Vocabulary(const std::string& name) {
-    for (const std::string& line : data_lines("sentence_piece." + name + ".vocabulary")) {
-      std::istringstream in(line);
-      std::string hex;
-      in >> types_.emplace_back() >> scores_.emplace_back() >> hex;
-      tokens_.push_back(from_hex(hex));
-    }
-  }
-
-  Spec spec() const {
-    Spec spec{.model = "llama", .types = types_, .scores = scores_};
-    spec.tokens.assign(tokens_.begin(), tokens_.end());
-    return spec;
-  }
-
- private:
-  std::vector<std::string> tokens_;
-  std::vector<std::int32_t> types_;
-  std::vector<float> scores_;
-};
-
-std::unique_ptr<Tokenizer> make(const std::string& name) {
-  const Vocabulary vocabulary(name);
-  Spec spec = vocabulary.spec();
-  if (name == "gemma") spec.add_space_prefix = false;
-  spec.remove_extra_whitespaces = name == "squeezing";
-  return make_tokenizer(spec);
 }
 
 std::unique_ptr<Tokenizer> make(std::vector<std::string_view> tokens, std::vector<std::int32_t> types, std::vector<float> scores) {
@@ -66,7 +28,7 @@ std::unique_ptr<Tokenizer> make(std::vector<std::string_view> tokens, std::vecto
 TEST(SentencePiece, gives_the_ids_of_the_references) {
   const std::vector<std::string> strings = data_lines("sentence_piece.strings");
   for (const std::string name : {"llama", "gemma", "squeezing"}) {
-    const auto tokenizer = make(name);
+    const auto tokenizer = make_sentence_piece(name);
     const std::vector<std::string> lines = data_lines("sentence_piece." + name + ".ids");
     ASSERT_EQ(lines.size(), strings.size());
     for (std::size_t i = 0; i < strings.size(); ++i) {
@@ -82,7 +44,7 @@ TEST(SentencePiece, gives_the_ids_of_the_references) {
 
 TEST(SentencePiece, decoding_gives_the_text_back_all_at_once_and_token_by_token) {
   for (const std::string name : {"llama", "gemma"}) {
-    const auto tokenizer = make(name);
+    const auto tokenizer = make_sentence_piece(name);
     for (const std::string& hex : data_lines("sentence_piece.strings")) {
       const std::string text = from_hex(hex);
       if (text.find("▁") != text.npos) continue;  // which is a space from then on
@@ -101,7 +63,7 @@ TEST(SentencePiece, decoding_gives_the_text_back_all_at_once_and_token_by_token)
 }
 
 TEST(SentencePiece, the_space_put_in_front_of_a_text_goes_away_again_but_not_one_that_goes_on_after_others) {
-  const auto tokenizer = make("llama");
+  const auto tokenizer = make_sentence_piece("llama");
   const std::vector<Id> ids = tokenizer->encode("the", {.add_special = true});
   EXPECT_EQ(ids.front(), 1);
   EXPECT_EQ(tokenizer->decode(ids), "<s> the");
@@ -116,14 +78,14 @@ TEST(SentencePiece, the_space_put_in_front_of_a_text_goes_away_again_but_not_one
 }
 
 TEST(SentencePiece, begin_end_and_unknown_tokens_have_the_places_that_the_format_gives_them_unless_a_file_says_otherwise) {
-  const auto tokenizer = make("llama");
+  const auto tokenizer = make_sentence_piece("llama");
   EXPECT_EQ(tokenizer->special().bos, 1);
   EXPECT_EQ(tokenizer->special().eos, 2);
   EXPECT_EQ(tokenizer->special().unk, 0);
   EXPECT_TRUE(tokenizer->adds_bos());
   EXPECT_FALSE(tokenizer->adds_eos());
   EXPECT_TRUE(tokenizer->is_end(2));
-  const Vocabulary vocabulary("llama");
+  const SentencePieceVocabulary vocabulary("llama");
   Spec spec = vocabulary.spec();
   spec.special.bos = 4;
   spec.special.unk = 0xFFFFFFFF;
