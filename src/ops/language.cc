@@ -355,10 +355,14 @@ const Op paged_attention{
               for (std::int64_t j = first; j <= last; ++j) highest = std::max(highest, score(j));
               double total = std::exp(sink - highest);
               for (std::int64_t j = first; j <= last; ++j) total += std::exp(score(j) - highest);
-              for (std::int64_t i = 0; i < dim; ++i) {
-                double sum = 0;
-                for (std::int64_t j = first; j <= last; ++j) sum += std::exp(score(j) - highest) / total * value(j, i);
-                out[i] = float(sum);
+              for (std::int64_t begin = 0; begin < dim; begin += kMaxBlock) {
+                const std::int64_t end = std::min(dim, begin + kMaxBlock);
+                double sums[kMaxBlock] = {};
+                for (std::int64_t j = first; j <= last; ++j) {
+                  const double weight = std::exp(score(j) - highest) / total;
+                  for (std::int64_t i = begin; i < end; ++i) sums[i - begin] += weight * value(j, i);
+                }
+                for (std::int64_t i = begin; i < end; ++i) out[i] = float(sums[i - begin]);
               }
             }
           }

@@ -94,7 +94,6 @@ class Compiler {
   }
 
   void place_node(const ir::Node& node) {
-    const int step = static_cast<int>(program_->steps_.size());
     const bool view = has(node.op->traits, ir::Trait::view), writes_state = has(node.op->traits, ir::Trait::writes_state);
     std::vector<int> inputs;
     for (const ir::Value* value : read_by(node)) inputs.push_back(slot_of(value));
@@ -118,18 +117,32 @@ class Compiler {
     // Uses are extended to the last reader of every value, so a storage stays alive for all its views.
     for (std::size_t i = 0; i < outputs.size(); ++i)
       alive_until_[program_->slots_[outputs[i]].storage] = std::max(alive(outputs[i]), reader(node.outputs[i]));
-    if (!view) {
+    if (!view) add_steps(node, inputs, outputs);
+    ++position_;
+  }
+
+  /// The step of a node, and the one of its kernel's second part.
+  void add_steps(const ir::Node& node, const std::vector<int>& inputs, std::vector<int> outputs) {
+    std::unique_ptr<Kernel> kernel = lower(node);
+    if (const ir::Dim bytes = kernel->workspace_bytes(); !(bytes == 0)) {
+      const int storage = add_storage({});
+      bytes_[storage] = bytes;
+      outputs.push_back(static_cast<int>(program_->slots_.size()));
+      program_->slots_.push_back({{ir::DType::u8, {bytes}}, node.name + ".workspace", storage});
+    }
+    while (kernel != nullptr) {
+      const int step = static_cast<int>(program_->steps_.size());
       for (const int slot : inputs)
         if (slot >= 0) touch(slot, step);
       for (const int slot : outputs) touch(slot, step);
       ProgramStep made;
-      made.kernel = lower(node);
+      made.kernel = std::move(kernel);
       made.node = copy_for_kernel(node);
-      made.inputs = std::move(inputs);
-      made.outputs = std::move(outputs);
+      made.inputs = inputs;
+      made.outputs = outputs;
+      kernel = made.kernel->second();
       program_->steps_.push_back(std::move(made));
     }
-    ++position_;
   }
 
   int reader(const ir::Value* value) const {

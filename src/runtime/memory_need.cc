@@ -1,7 +1,9 @@
 #include "runtime/memory_need.h"
 
+#include <algorithm>
 #include <set>
 
+#include "backends/cpu/cpu_backend.h"
 #include "backends/cpu/kernels/linear/linear.h"
 #include "plan/program.h"
 #include "runtime/detail/language_graph.h"
@@ -23,6 +25,9 @@ class PlanningBackend final : public plan::Backend {
   std::string_view name() const override { return "planning"; }
 
   std::unique_ptr<plan::Kernel> lower(const ir::Node& node) override {
+    // Without constants there is nothing to keep, and the kernel itself can say what its workspace is.
+    if (std::none_of(node.inputs.begin(), node.inputs.end(), [](const ir::Value* v) { return v != nullptr && v->constant != nullptr; }))
+      return cpu_.lower(node);
     for (const ir::Value* input : node.inputs) {
       if (input == nullptr || input->constant == nullptr) continue;
       if (const std::int64_t packed = packed_bytes(node, *input); packed > 0)
@@ -49,6 +54,7 @@ class PlanningBackend final : public plan::Backend {
     return cpu::PackedWeights::can_pack_float(type, *k) ? cpu::PackedWeights::floating(type, *n, *k).bytes() : 0;
   }
 
+  cpu::CpuBackend cpu_;
   std::int64_t packed_ = 0, mapped_ = 0;
   std::set<const std::byte*> mapped_constants_;
 };

@@ -6,6 +6,7 @@
 #include <cmath>
 #include <cstring>
 #include <memory>
+#include <numeric>
 #include <string>
 #include <vector>
 
@@ -182,6 +183,59 @@ class PickyBackend final : public Backend {
   };
   testing::TiledBackend tiled_;
 };
+
+/// Runs `neg` in two parts: the first leaves the result in the workspace, the last unit first, the second takes it from there.
+class TwoPartBackend final : public Backend {
+ public:
+  std::string_view name() const override { return "two parts"; }
+  std::unique_ptr<Kernel> lower(const ir::Node& node) override {
+    return node.op == &ops::neg ? std::make_unique<First>(byte_size(node.outputs[0]->type)) : tiled_.lower(node);
+  }
+
+ private:
+  struct Second final : Kernel {
+    Split split(const ir::Call& call) const override { return {call.out(0).elements(), 1e6}; }
+    void run(const ir::Call& call, std::int64_t begin, std::int64_t end, std::byte*) const noexcept override {
+      for (std::int64_t i = begin; i < end; ++i) call.out(0).as<float>()[i] = call.out(1).as<float>()[call.out(0).elements() - 1 - i];
+    }
+    const char* name() const override { return "second"; }
+  };
+  struct First final : Kernel {
+    explicit First(ir::Dim bytes) : bytes(std::move(bytes)) {}
+    Split split(const ir::Call& call) const override { return {call.out(0).elements(), 1e6}; }
+    ir::Dim workspace_bytes() const override { return bytes; }
+    std::unique_ptr<Kernel> second() const override { return std::make_unique<Second>(); }
+    void run(const ir::Call& call, std::int64_t begin, std::int64_t end, std::byte*) const noexcept override {
+      if (call.out(1).dtype != ir::DType::u8 || call.out(1).bytes() != call.out(0).bytes()) return call.fail("no workspace");
+      for (std::int64_t i = begin; i < end; ++i) call.out(1).as<float>()[call.out(0).elements() - 1 - i] = -call.in(0).as<float>()[i];
+    }
+    const char* name() const override { return "first"; }
+    ir::Dim bytes;
+  };
+  testing::TiledBackend tiled_;
+};
+
+TEST_F(SessionTest, the_second_part_of_a_kernel_finds_what_the_first_left_in_the_workspace) {
+  const auto graph = ir::parse_graph(R"(graph main(%x: f32[T]) {
+    %a = neg(%x)
+    %b = neg(%a)
+    %c = sub(%a, %b)
+    %d = neg(%c)
+    %y = sub(%d, %b)
+    return %y
+  })",
+                                     ops::find);
+  TwoPartBackend backend;
+  Backend* const backends[] = {&backend};
+  const auto program = Program::compile(*graph, backends);
+  EXPECT_EQ(program->steps().size(), 8U);
+  Session session(program, pool_);
+  for (const std::int64_t size : {1, 20, 1000, 7}) {
+    std::vector<float> x(static_cast<std::size_t>(size));
+    std::iota(x.begin(), x.end(), 1.0f);
+    for (int i = 0; i < 50; ++i) ASSERT_EQ(run(session, size, x), x);  // -(-x - x) - x
+  }
+}
 
 TEST_F(SessionTest, data_that_a_kernel_cannot_use_is_an_error_that_names_the_node_and_the_next_run_works) {
   const auto graph = ir::parse_graph(R"(graph main(%x: f32[T]) {

@@ -212,6 +212,50 @@ TEST(Attention, a_window_hides_what_lies_before_it_and_its_blocks_are_not_read) 
     }
 }
 
+TEST(Attention, long_sequences_are_cut_into_pieces_and_no_bit_shows_it) {
+  std::mt19937 random(10);
+  for (const std::int64_t window : {0, 300, 600})
+    for (const std::int64_t length : {255, 256, 257, 511, 512, 513, 700, 1100}) {
+      Cache cache{.dtype = ir::DType::f16, .lengths = {length, 40, length / 2}, .window = window, .sinks = {1, 0, 3, -2}};
+      cache.fill(random);
+      // A few rows that are cut and many that are not, in one batch; sequences whose rows are cut beside each other.
+      std::vector<Row> rows = last_rows(length, 19);
+      for (const std::int64_t s : {2, 1})
+        for (std::int64_t p = cache.lengths[static_cast<std::size_t>(s)] - 2; p < cache.lengths[static_cast<std::size_t>(s)]; ++p)
+          rows.push_back({static_cast<std::int32_t>(s), static_cast<std::int32_t>(p)});
+      expect_good(cache, rows, random, std::to_string(length) + " keys, window " + std::to_string(window));
+    }
+}
+
+TEST(Attention, more_pieces_than_the_workspace_has_room_for_are_no_error) {
+  std::mt19937 random(11);
+  Cache cache{.heads = 2, .kv_heads = 1, .dim = 16, .dtype = ir::DType::f16, .lengths = {1200}};
+  cache.fill(random);
+  std::vector<Row> rows;  // all at the end of one sequence, each a tile of its own
+  for (int r = 0; r < 24; ++r) rows.push_back({0, 1199 - r});
+  expect_good(cache, rows, random, "rows backwards");
+}
+
+TEST(Attention, places_outside_the_cache_are_told_and_nothing_is_read_there) {
+  std::mt19937 random(12);
+  for (const std::int64_t length : {40, 600})
+    for (const std::int32_t bad : {-1, -1000000000, 1000000000, 1000}) {
+      Cache cache{.dtype = ir::DType::f16, .lengths = {length}};
+      cache.fill(random);
+      const std::vector<float> q = queries(cache, 1, random);
+      const auto last = static_cast<std::int32_t>(length - 1);
+      const auto failure = [&](std::vector<Row> rows) { return cache.node(q, rows, 0, 1).failure(); };
+      EXPECT_EQ(failure({{0, last}}), "");
+      EXPECT_EQ(failure({{bad, last}}), "a sequence is outside the block table");
+      if (bad != 1000) EXPECT_EQ(failure({{0, bad}}), "a position is outside the block table");
+      for (const std::int64_t at : {std::int64_t{0}, (length - 1) / cache.block}) {
+        Cache broken = cache;
+        broken.table[static_cast<std::size_t>(at)] = bad;
+        EXPECT_EQ(broken.node(q, {{0, last}}, 0, 1).failure(), "a block is outside the cache") << bad << " at " << at;
+      }
+    }
+}
+
 TEST(Attention, soft_caps_and_sinks_equal_the_reference_with_and_without_a_window) {
   std::mt19937 random(8);
   for (const std::int64_t window : {0, 40})

@@ -86,6 +86,7 @@ class KernelCase {
     }
     node_ = graph_.append(op, inputs, std::move(attributes));
     kernel_ = backend_.lower(*node_);
+    second_ = kernel_->second();
   }
 
   bool is_fast() const { return std::string(kernel_->name()) != "reference"; }
@@ -94,14 +95,7 @@ class KernelCase {
   /// The outputs by the kernel, `step` units at a time, the last first when `backwards`; empty when it wrote beside them.
   std::vector<std::byte> run(std::int64_t step = 1 << 30, bool backwards = false) const {
     const Arguments arguments(*this);
-    const std::int64_t units = kernel_->split(arguments.call).units, pieces = (units + step - 1) / step;
-    const auto scratch_bytes = static_cast<std::size_t>((kernel_->scratch_bytes(arguments.call) + 127) / 64 * 64);
-    const std::unique_ptr<std::byte, void (*)(void*)> scratch(static_cast<std::byte*>(std::aligned_alloc(64, scratch_bytes)), std::free);
-    for (std::int64_t p = 0; p < pieces; ++p) {
-      const std::int64_t begin = (backwards ? pieces - 1 - p : p) * step;
-      std::memset(scratch.get(), 0xff, scratch_bytes);  // NaN: nothing may be read that was not written
-      kernel_->run(arguments.call, begin, std::min(units, begin + step), scratch.get());
-    }
+    run_all(arguments.call, step, backwards);
     return arguments.output();
   }
   std::vector<std::byte> reference() const {
@@ -112,7 +106,7 @@ class KernelCase {
   /// What the kernel says of data it cannot use; empty when all is well.
   std::string failure() const {
     const Arguments arguments(*this);
-    kernel_->run(arguments.call, 0, kernel_->split(arguments.call).units, nullptr);
+    run_all(arguments.call, 1 << 30, false);
     return arguments.said();
   }
   std::string reference_failure() const {
@@ -122,6 +116,20 @@ class KernelCase {
   }
 
  private:
+  void run_all(const ir::Call& call, std::int64_t step, bool backwards) const {
+    for (const plan::Kernel* kernel : {kernel_.get(), second_.get()}) {
+      if (kernel == nullptr) break;
+      const std::int64_t units = kernel->split(call).units, pieces = (units + step - 1) / step;
+      const auto scratch_bytes = static_cast<std::size_t>((kernel->scratch_bytes(call) + 127) / 64 * 64);
+      const std::unique_ptr<std::byte, void (*)(void*)> scratch(static_cast<std::byte*>(std::aligned_alloc(64, scratch_bytes)), std::free);
+      for (std::int64_t p = 0; p < pieces; ++p) {
+        const std::int64_t begin = (backwards ? pieces - 1 - p : p) * step;
+        std::memset(scratch.get(), 0xff, scratch_bytes);  // NaN: nothing may be read that was not written
+        kernel->run(call, begin, std::min(units, begin + step), scratch.get());
+      }
+    }
+  }
+
   /// The views of a call, with marked bytes around each output.
   struct Arguments {
     static constexpr std::size_t kGuard = 64;
@@ -138,6 +146,14 @@ class KernelCase {
         memory.emplace_back(static_cast<std::size_t>(view.bytes()) + 2 * kGuard, kMark);
         view.data = memory.back().data() + kGuard;
         pointers.push_back(&view);
+      }
+      if (const std::int64_t bytes = of.kernel_->workspace_bytes().constant().value(); bytes > 0) {
+        workspace.assign(static_cast<std::size_t>(bytes) + kGuard, std::byte{0xff});
+        workspace_view.data = workspace.data() + (kGuard - reinterpret_cast<std::uintptr_t>(workspace.data()) % kGuard) % kGuard;
+        workspace_view.dtype = ir::DType::u8;
+        workspace_view.rank = 1;
+        workspace_view.dims[0] = bytes;
+        pointers.push_back(&workspace_view);
       }
       call = {&node, pointers.data(), pointers.data() + node.inputs.size(), &failed};
     }
@@ -167,6 +183,8 @@ class KernelCase {
     std::vector<ir::TensorView> views;
     std::vector<const ir::TensorView*> pointers;
     std::vector<std::vector<std::byte>> memory;
+    std::vector<std::byte> workspace;
+    ir::TensorView workspace_view;
     ir::Call call{};
   };
 
@@ -174,7 +192,7 @@ class KernelCase {
   ir::Graph graph_;
   ir::Node* node_ = nullptr;
   CpuBackend backend_;
-  std::unique_ptr<plan::Kernel> kernel_;
+  std::unique_ptr<plan::Kernel> kernel_, second_;
 };
 
 /// Whether other divisions of the work give other bits than `all`, the output made at once.

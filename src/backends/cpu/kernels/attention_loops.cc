@@ -1,0 +1,427 @@
+#include "backends/cpu/kernels/attention_loops.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <limits>
+
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "backends/cpu/kernels/attention_loops.cc"
+#include <hwy/foreach_target.h>  // first of these: it includes this file once for each instruction set
+
+#include <hwy/highway.h>
+
+#include <hwy/contrib/math/math-inl.h>
+
+#ifndef QUERN_ATTENTION_LOOPS_ONCE
+#define QUERN_ATTENTION_LOOPS_ONCE
+namespace quern::cpu {
+constexpr float kLowest = -std::numeric_limits<float>::infinity();
+constexpr std::int64_t kGroup =
+    6;  // rows side by side: with 4 vectors of keys 24 chains of FMAs, which fill 32 registers with what they read
+
+/// The worker's memory, one after the other; all in f32.
+struct AttentionScratch {
+  float* q;        // [groups of kGroup rows, dim, rows of the group], scaled
+  float* scores;   // [rows, kChunk], then the weights in their place
+  float* out;      // [rows, dim] of the piece
+  float* highest;  // [rows] of the piece, in units of log 2
+  float* totals;   // [rows, 16] of the piece, one sum a lane
+  float* merged;   // [rows, partial_floats(dim)] of the pieces before
+  float* panel;    // keys of a chunk as [dim, kChunk], then its values as [kChunk, dim]
+
+  float* piece;  // [partial_floats(dim)]
+
+  AttentionScratch(float* memory, std::int64_t rows, std::int64_t dim) {
+    float** const parts[] = {&q, &scores, &out, &highest, &totals, &merged, &panel, &piece};
+    for (int i = 0; i < kParts; ++i) {
+      *parts[i] = memory;
+      memory += floats(i, rows, dim);
+    }
+  }
+  static constexpr int kParts = 8;
+  static constexpr std::int64_t floats(int part, std::int64_t rows, std::int64_t dim) {
+    const std::int64_t sizes[kParts] = {rows * dim,   rows * kChunk,      rows * dim, rows, rows * 16, rows * partial_floats(dim),
+                                        kChunk * dim, partial_floats(dim)};
+    return (sizes[part] + 15) / 16 * 16;
+  }
+};
+
+/// The keys of one chunk that a row sees: [begin, end), empty when begin == end.
+struct Seen {
+  std::int64_t begin, end;
+};
+}  // namespace quern::cpu
+#endif
+
+HWY_BEFORE_NAMESPACE();
+namespace quern::cpu::HWY_NAMESPACE {
+namespace hn = hwy::HWY_NAMESPACE;
+
+// Vectors of at most 16 floats: a block of the cache holds a multiple of that.
+using Floats = hn::CappedTag<float, 16>;
+using Vector = hn::Vec<Floats>;
+constexpr std::int64_t kLanes = static_cast<std::int64_t>(hn::MaxLanes(Floats()));
+
+// Vectors side by side: as many chains of FMAs as there are registers for, at least 8 to hide their latency.
+constexpr int kRegisters = HWY_TARGET <= HWY_AVX3 ? 32 : 16;
+constexpr int vectors_for(int rows) {
+  const int fit = (kRegisters - 1) / (rows + 1);  // beside the chains: what is read, and one broadcast
+  return fit >= 8 ? 8 : fit >= 4 ? 4 : fit >= 2 ? 2 : 1;
+}
+
+/// 2^z for z ≤ 0, within 1e-7 of it; 0 from -127 down, and -infinity too. NaN gives a number: who calls looks for it.
+HWY_INLINE Vector Exp2(Vector z) {
+  const Floats d;
+  const hn::RebindToSigned<Floats> di;
+  z = hn::Max(z, hn::Set(d, -127.0f));
+  // Beside 1.5 * 2^23 a float has no bits for fractions: what is added is rounded, and lies in the lowest bits.
+  const auto magic = hn::Set(d, 12582912.0f);
+  const auto whole = hn::Add(z, magic);
+  const auto f = hn::Sub(z, hn::Sub(whole, magic));  // exact, at most 1/2
+  // (2^f - 1) / f by Chebyshev interpolation on [-1/2, 1/2]: within 9e-9.
+  auto p = hn::MulAdd(hn::Set(d, 0.00015461447765119374f), f, hn::Set(d, 0.0013390866806730628f));
+  p = hn::MulAdd(p, f, hn::Set(d, 0.009618056938052177f));
+  p = hn::MulAdd(p, f, hn::Set(d, 0.055503569543361664f));
+  p = hn::MulAdd(p, f, hn::Set(d, 0.24022650718688965f));
+  p = hn::MulAdd(p, f, hn::Set(d, 0.6931471824645996f));
+  p = hn::MulAdd(p, f, hn::Set(d, 1.0f));
+  return hn::BitCast(d, hn::Add(hn::BitCast(di, p), hn::ShiftLeft<23>(hn::BitCast(di, whole))));
+}
+
+HWY_INLINE float Exp2Of(float z) { return std::isnan(z) ? z : hn::GetLane(Exp2(hn::Set(Floats(), z))); }
+
+// How one kind of cache is read: 16 keys of a block, from token `at` on, to columns of a panel; a token's values to a row of it. `ahead` is
+// the same place of the chunk after, to be fetched meanwhile. A row of values is also checked: `odd` becomes NaN when one of them is not
+// finite.
+template <class T>
+struct Plain {
+  static HWY_INLINE Vector Load(const float* p) { return hn::LoadU(Floats(), p); }
+  static HWY_INLINE Vector Load(const hwy::float16_t* p) {
+    return hn::PromoteTo(Floats(), hn::LoadU(hn::Rebind<hwy::float16_t, Floats>(), p));
+  }
+  static HWY_INLINE Vector Load(const hwy::bfloat16_t* p) {
+    return hn::PromoteTo(Floats(), hn::LoadU(hn::Rebind<hwy::bfloat16_t, Floats>(), p));
+  }
+
+  static HWY_INLINE void Keys(const std::byte* piece, const std::byte* ahead, std::int64_t at, std::int64_t block, std::int64_t dim,
+                              float* to) {
+    const T* from = reinterpret_cast<const T*>(piece) + at;
+    const T* next = reinterpret_cast<const T*>(ahead) + at;
+    for (std::int64_t i = 0; i < dim; ++i) {
+      __builtin_prefetch(next + i * block);
+      for (std::int64_t v = 0; v < 16; v += kLanes) hn::StoreU(Load(from + i * block + v), Floats(), to + i * kChunk + v);
+    }
+  }
+  static HWY_INLINE void Values(const std::byte* piece, const std::byte* ahead, std::int64_t at, std::int64_t, std::int64_t dim, float* to,
+                                Vector& odd) {
+    const T* from = reinterpret_cast<const T*>(piece) + at * dim;
+    const T* next = reinterpret_cast<const T*>(ahead) + at * dim;
+    for (std::int64_t i = 0; i < dim; i += 16) {
+      __builtin_prefetch(next + i);
+      for (std::int64_t v = 0; v < 16; v += kLanes) {
+        const auto value = Load(from + i + v);
+        odd = hn::MulAdd(value, hn::Zero(Floats()), odd);
+        hn::StoreU(value, Floats(), to + i + v);
+      }
+    }
+  }
+};
+
+/// scores[r, k … k + V vectors] = q of R rows · keys of the panel.
+template <int R, int V>
+HWY_INLINE void ScoreVectors(const float* HWY_RESTRICT q, const float* HWY_RESTRICT keys, std::int64_t dim, float* HWY_RESTRICT scores) {
+  const Floats d;
+  Vector sum[R][V];
+  for (int r = 0; r < R; ++r)
+    for (int v = 0; v < V; ++v) sum[r][v] = hn::Zero(d);
+  for (std::int64_t i = 0; i < dim; ++i) {
+    Vector key[V];
+    for (int v = 0; v < V; ++v) key[v] = hn::LoadU(d, keys + i * kChunk + v * kLanes);
+    for (int r = 0; r < R; ++r) {
+      const auto scale = hn::Set(d, q[i * R + r]);
+      for (int v = 0; v < V; ++v) sum[r][v] = hn::MulAdd(scale, key[v], sum[r][v]);
+    }
+  }
+  for (int r = 0; r < R; ++r)
+    for (int v = 0; v < V; ++v) hn::StoreU(sum[r][v], d, scores + r * kChunk + v * kLanes);
+}
+
+/// The scores of keys [begin, end) of a chunk, rounded to whole vectors.
+template <int R>
+HWY_INLINE void Scores(const float* q, const float* keys, std::int64_t dim, std::int64_t begin, std::int64_t end, float* scores) {
+  constexpr int V = std::min<int>(vectors_for(R), kChunk / kLanes);
+  std::int64_t k = begin / kLanes * kLanes;
+  for (; k + (V - 1) * kLanes < end && k + V * kLanes <= kChunk; k += V * kLanes) ScoreVectors<R, V>(q, keys + k, dim, scores + k);
+  for (; k < end; k += kLanes) ScoreVectors<R, 1>(q, keys + k, dim, scores + k);
+}
+
+/// out[r, i … i + V vectors] += sum over keys [begin, end) of weights[r, j] * values[j, i …].
+template <int R, int V>
+HWY_INLINE void AddValueVectors(const float* HWY_RESTRICT weights, const float* HWY_RESTRICT values, std::int64_t dim, std::int64_t begin,
+                                std::int64_t end, float* HWY_RESTRICT out) {
+  const Floats d;
+  Vector sum[R][V];
+  for (int r = 0; r < R; ++r)
+    for (int v = 0; v < V; ++v) sum[r][v] = hn::LoadU(d, out + r * dim + v * kLanes);
+  for (std::int64_t j = begin; j < end; ++j) {
+    Vector value[V];
+    for (int v = 0; v < V; ++v) value[v] = hn::LoadU(d, values + j * dim + v * kLanes);
+    for (int r = 0; r < R; ++r) {
+      const auto weight = hn::Set(d, weights[r * kChunk + j]);
+      for (int v = 0; v < V; ++v) sum[r][v] = hn::MulAdd(weight, value[v], sum[r][v]);
+    }
+  }
+  for (int r = 0; r < R; ++r)
+    for (int v = 0; v < V; ++v) hn::StoreU(sum[r][v], d, out + r * dim + v * kLanes);
+}
+
+template <int R>
+HWY_INLINE void AddValues(const float* weights, const float* values, std::int64_t dim, std::int64_t begin, std::int64_t end, float* out) {
+  constexpr int V = vectors_for(R);
+  std::int64_t i = 0;
+  for (; i + V * kLanes <= dim; i += V * kLanes) AddValueVectors<R, V>(weights, values + i, dim, begin, end, out + i);
+  for (; i < dim; i += kLanes) AddValueVectors<R, 1>(weights, values + i, dim, begin, end, out + i);
+}
+
+/// Calls f.template operator()<R>() for R rows of at most kGroup.
+template <class F>
+HWY_INLINE void WithRows(std::int64_t rows, const F& f) {
+  switch (rows) {
+    case 1: f.template operator()<1>(); break;
+    case 2: f.template operator()<2>(); break;
+    case 3: f.template operator()<3>(); break;
+    case 4: f.template operator()<4>(); break;
+    case 5: f.template operator()<5>(); break;
+    default: f.template operator()<6>(); break;
+  }
+}
+
+HWY_INLINE void MultiplyRow(float* row, std::int64_t dim, float by) {
+  const Floats d;
+  for (std::int64_t i = 0; i < dim; i += kLanes) hn::StoreU(hn::Mul(hn::LoadU(d, row + i), hn::Set(d, by)), d, row + i);
+}
+
+/// Turns a row's scores of one chunk into weights 2^(score - highest), 0 for what the row does not see, and brings the row's highest score,
+/// sum and output up to date. A NaN among what it sees makes all of the row NaN.
+HWY_INLINE void SoftmaxChunk(float* scores, Seen seen, float softcap, float& highest, float* totals, float* out, std::int64_t dim) {
+  const Floats d;
+  constexpr std::int64_t kVectors = kChunk / kLanes;
+  const auto lowest = hn::Set(d, kLowest);
+  const std::int64_t begin = seen.begin / kLanes, end = (seen.end + kLanes - 1) / kLanes;
+  Vector s[kVectors];
+  auto high = lowest;
+  for (std::int64_t v = 0; v < kVectors; ++v) {
+    s[v] = lowest;
+    if (v < begin || v >= end) continue;
+    s[v] = hn::LoadU(d, scores + v * kLanes);
+    if (softcap > 0) {  // NaN stays NaN, which Highway's Tanh does not promise
+      const auto capped = hn::Mul(hn::Set(d, softcap), hn::Tanh(d, s[v]));
+      s[v] = hn::IfThenElse(hn::IsNaN(s[v]), s[v], capped);
+    }
+    if (v == begin && seen.begin % kLanes != 0)
+      s[v] = hn::IfThenElse(hn::FirstN(d, static_cast<std::size_t>(seen.begin % kLanes)), lowest, s[v]);
+    if (v + 1 == end && seen.end % kLanes != 0)
+      s[v] = hn::IfThenElse(hn::FirstN(d, static_cast<std::size_t>(seen.end % kLanes)), s[v], lowest);
+    high = hn::Max(high, s[v]);
+  }
+  const float before = highest;
+  highest = std::max(before, hn::GetLane(hn::MaxOfLanes(d, high)));
+  auto total = hn::LoadU(d, totals);
+  if (highest != before) {
+    const float shrink = Exp2Of(before - highest);
+    total = hn::Mul(total, hn::Set(d, shrink));
+    if (before != kLowest) MultiplyRow(out, dim, shrink);
+  }
+  const auto top = hn::Set(d, highest);
+  for (std::int64_t v = 0; v < kVectors; ++v) {
+    const auto z = hn::Sub(s[v], top);
+    const auto weight = hn::IfThenElse(hn::IsNaN(z), z, Exp2(z));
+    hn::StoreU(weight, d, scores + v * kLanes);
+    total = hn::Add(total, weight);
+  }
+  hn::StoreU(total, d, totals);
+}
+
+/// Adds a piece to the pieces before it. Both are highest score, sum, values.
+HWY_INLINE void MergePiece(float* merged, const float* piece, std::int64_t dim) {
+  const Floats d;
+  const float highest = std::max(merged[0], piece[0]), a = Exp2Of(merged[0] - highest), b = Exp2Of(piece[0] - highest);
+  merged[0] = highest;
+  merged[1] = merged[1] * a + piece[1] * b;
+  for (std::int64_t i = 2; i < dim + 2; i += kLanes)
+    hn::StoreU(hn::MulAdd(hn::LoadU(d, piece + i), hn::Set(d, b), hn::Mul(hn::LoadU(d, merged + i), hn::Set(d, a))), d, merged + i);
+}
+
+/// y = values / sum, the sink (in units of log 2) joining the sum.
+HWY_INLINE void FinishRow(const float* merged, float sink, std::int64_t dim, float* y) {
+  const Floats d;
+  float total = merged[1], factor = 1;
+  if (sink != kLowest) {
+    const float top = std::max(merged[0], sink);
+    factor = Exp2Of(merged[0] - top);
+    total = total * factor + Exp2Of(sink - top);
+  }
+  // Adding 0 makes one zero of two: keys that others see and this row does not may have turned a -0 into 0.
+  for (std::int64_t i = 0; i < dim; i += kLanes) {
+    const auto value = hn::Mul(hn::LoadU(d, merged + 2 + i), hn::Set(d, factor));
+    hn::StoreU(hn::Add(hn::Div(value, hn::Set(d, total)), hn::Zero(d)), d, y + i);
+  }
+}
+
+constexpr double kLog2E = 1.4426950408889634;
+
+HWY_INLINE float SinkOf(const AttentionTile& t, std::int64_t g) {
+  return t.sinks == nullptr ? kLowest : static_cast<float>(t.sinks[g] * kLog2E);
+}
+
+/// Queries scaled, so that scores are in units of log 2 or, where a soft cap follows, of the cap; groups of rows interleaved.
+inline void PackQueries(const AttentionTile& t, std::int64_t rows, float* to) {
+  const auto scale = static_cast<float>(t.softcap > 0 ? t.scale / t.softcap : t.scale * kLog2E);
+  for (std::int64_t first = 0; first < rows; first += kGroup) {
+    const std::int64_t count = std::min(kGroup, rows - first);
+    for (std::int64_t r = 0; r < count; ++r) {
+      const float* q = t.q + (first + r) / t.group * t.token_stride + (first + r) % t.group * t.dim;
+      for (std::int64_t i = 0; i < t.dim; ++i) to[first * t.dim + i * count + r] = q[i] * scale;
+    }
+  }
+}
+
+/// The keys of chunk `chunk` that row r sees.
+HWY_INLINE Seen SeenBy(const AttentionTile& t, std::int64_t r, std::int64_t chunk) {
+  const std::int64_t n = r / t.group;
+  const std::int64_t end = std::clamp<std::int64_t>(t.positions[n] + 1 - chunk, 0, kChunk);
+  return {std::clamp<std::int64_t>(t.low(n) - chunk, 0, end), end};
+}
+
+/// One chunk for all rows: [begin, end) is what any of them sees.
+template <class Cache>
+HWY_INLINE void AttendChunk(const AttentionTile& t, const AttentionScratch& s, std::int64_t rows, std::int64_t chunk, Seen any,
+                            std::int64_t last_key) {
+  const auto place = [&](const std::byte* of, std::int64_t key) { return of + t.blocks[key / t.block] * t.block_stride; };
+  const auto ahead = [&](const std::byte* of, std::int64_t key) { return place(of, std::min(key + kChunk, last_key)); };
+  for (std::int64_t c = any.begin / 16 * 16; c < any.end; c += 16)
+    Cache::Keys(place(t.keys, chunk + c), ahead(t.keys, chunk + c), (chunk + c) % t.block, t.block, t.dim, s.panel + c);
+  const auto softcap = static_cast<float>(t.softcap * kLog2E);
+  bool alike = true;  // whether all rows see the same keys
+  for (std::int64_t first = 0; first < rows; first += kGroup) {
+    const std::int64_t count = std::min(kGroup, rows - first);
+    Seen seen[kGroup];
+    Seen group = {kChunk, 0};
+    for (std::int64_t r = 0; r < count; ++r) {
+      seen[r] = SeenBy(t, first + r, chunk);
+      alike = alike && seen[r].begin == any.begin && seen[r].end == any.end;
+      if (seen[r].begin < seen[r].end) group = {std::min(group.begin, seen[r].begin), std::max(group.end, seen[r].end)};
+    }
+    if (group.begin >= group.end) continue;
+    float* scores = s.scores + first * kChunk;
+    WithRows(count, [&]<int R>() HWY_ATTR { Scores<R>(s.q + first * t.dim, s.panel, t.dim, group.begin, group.end, scores); });
+    for (std::int64_t r = 0; r < count; ++r)
+      if (seen[r].begin < seen[r].end)
+        SoftmaxChunk(scores + r * kChunk, seen[r], softcap, s.highest[first + r], s.totals + (first + r) * 16, s.out + (first + r) * t.dim,
+                     t.dim);
+      else
+        std::memset(scores + r * kChunk, 0, kChunk * sizeof(float));
+  }
+
+  auto odd = hn::Zero(Floats());
+  for (std::int64_t c = any.begin; c < any.end; ++c)
+    Cache::Values(place(t.values, chunk + c), ahead(t.values, chunk + c), (chunk + c) % t.block, t.block, t.dim, s.panel + c * t.dim, odd);
+  // A weight of 0 hides a finite value and no other.
+  const bool apart = !alike && !hn::AllFalse(Floats(), hn::IsNaN(odd));
+  for (std::int64_t first = 0; first < rows; first += kGroup) {
+    const std::int64_t count = std::min(kGroup, rows - first);
+    Seen group = {kChunk, 0};
+    for (std::int64_t r = 0; r < count; ++r) {
+      const Seen seen = SeenBy(t, first + r, chunk);
+      if (seen.begin >= seen.end) continue;
+      group = {std::min(group.begin, seen.begin), std::max(group.end, seen.end)};
+      if (apart) AddValues<1>(s.scores + (first + r) * kChunk, s.panel, t.dim, seen.begin, seen.end, s.out + (first + r) * t.dim);
+    }
+    if (apart || group.begin >= group.end) continue;
+    WithRows(count, [&]<int R>() HWY_ATTR {
+      AddValues<R>(s.scores + first * kChunk, s.panel, t.dim, group.begin, group.end, s.out + first * t.dim);
+    });
+  }
+}
+
+template <class Cache>
+void Attend(const AttentionTile& t, float* scratch) {
+  const std::int64_t rows = t.tokens * t.group;
+  const AttentionScratch s(scratch, rows, t.dim);
+  PackQueries(t, rows, s.q);
+  std::int64_t low = t.low(0), high = t.positions[0];
+  for (std::int64_t n = 1; n < t.tokens; ++n) low = std::min(low, t.low(n)), high = std::max<std::int64_t>(high, t.positions[n]);
+  for (std::int64_t piece = t.first_piece; piece < t.end_piece; ++piece) {
+    std::fill_n(s.highest, rows, kLowest);
+    std::fill_n(s.totals, rows * 16, 0.0f);
+    std::fill_n(s.out, rows * t.dim, 0.0f);
+    const std::int64_t begin = std::max(low, piece * kPiece), end = std::min(high + 1, (piece + 1) * kPiece);
+    for (std::int64_t chunk = begin / kChunk * kChunk; chunk < end; chunk += kChunk)
+      AttendChunk<Cache>(t, s, rows, chunk, {std::max<std::int64_t>(0, begin - chunk), std::min(kChunk, end - chunk)}, high);
+    for (std::int64_t r = 0; r < rows; ++r) {
+      const std::int64_t n = r / t.group, g = r % t.group, first_of_row = t.low(n) / kPiece;
+      if (piece < first_of_row || piece > t.positions[n] / kPiece) continue;
+      const bool first = t.partials != nullptr || piece == first_of_row;
+      float* merged = s.merged + r * partial_floats(t.dim);
+      float* to = t.partials != nullptr
+                      ? t.partials + n * t.partial_token_stride + piece * t.partial_piece_stride + g * partial_floats(t.dim)
+                  : first ? merged
+                          : s.piece;
+      to[0] = s.highest[r];
+      to[1] = hn::GetLane(hn::SumOfLanes(Floats(), hn::LoadU(Floats(), s.totals + r * 16)));
+      std::memcpy(to + 2, s.out + r * t.dim, static_cast<std::size_t>(t.dim) * sizeof(float));
+      if (!first) MergePiece(merged, to, t.dim);
+    }
+  }
+  if (t.partials != nullptr) return;
+  for (std::int64_t r = 0; r < rows; ++r)
+    FinishRow(s.merged + r * partial_floats(t.dim), SinkOf(t, r % t.group), t.dim,
+              t.y + r / t.group * t.token_stride + r % t.group * t.dim);
+}
+
+void AttendF32(const AttentionTile& t, float* scratch) { Attend<Plain<float>>(t, scratch); }
+void AttendF16(const AttentionTile& t, float* scratch) { Attend<Plain<hwy::float16_t>>(t, scratch); }
+void AttendBf16(const AttentionTile& t, float* scratch) { Attend<Plain<hwy::bfloat16_t>>(t, scratch); }
+
+void Merge(const AttentionTile& t, std::int64_t n, std::int64_t g, float* merged) {
+  const float* partial = t.partials + n * t.partial_token_stride + g * partial_floats(t.dim);
+  const std::int64_t first = t.low(n) / kPiece;
+  std::memcpy(merged, partial + first * t.partial_piece_stride, static_cast<std::size_t>(partial_floats(t.dim)) * sizeof(float));
+  for (std::int64_t piece = first + 1; piece <= t.positions[n] / kPiece; ++piece)
+    MergePiece(merged, partial + piece * t.partial_piece_stride, t.dim);
+  FinishRow(merged, SinkOf(t, g), t.dim, t.y + n * t.token_stride + g * t.dim);
+}
+
+}  // namespace quern::cpu::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace quern::cpu {
+HWY_EXPORT(AttendF32);
+HWY_EXPORT(AttendF16);
+HWY_EXPORT(AttendBf16);
+HWY_EXPORT(Merge);
+
+std::int64_t attention_scratch_floats(std::int64_t rows, std::int64_t dim) {
+  std::int64_t sum = 0;
+  for (int part = 0; part < AttentionScratch::kParts; ++part) sum += AttentionScratch::floats(part, rows, dim);
+  return sum;
+}
+
+bool attention_has(ir::DType dtype) { return dtype == ir::DType::f32 || dtype == ir::DType::f16 || dtype == ir::DType::bf16; }
+
+void attend(ir::DType dtype, const AttentionTile& tile, float* scratch) {
+  switch (dtype) {
+    case ir::DType::f32: return HWY_DYNAMIC_DISPATCH(AttendF32)(tile, scratch);
+    case ir::DType::f16: return HWY_DYNAMIC_DISPATCH(AttendF16)(tile, scratch);
+    default: return HWY_DYNAMIC_DISPATCH(AttendBf16)(tile, scratch);
+  }
+}
+
+void merge_partials(const AttentionTile& tile, std::int64_t token, std::int64_t head, float* scratch) {
+  HWY_DYNAMIC_DISPATCH(Merge)(tile, token, head, scratch);
+}
+
+}  // namespace quern::cpu
+#endif  // HWY_ONCE
