@@ -76,21 +76,25 @@ const int registered = [] {
       for (const std::int64_t m : {1, 2, 4, 8, 16, 64, 512})
         for (const int threads : {1, 2}) {
           if (m == 512 && shape.n > 4096) continue;
-          const bool cold = m <= 8;
-          const std::string name = std::string("linear/") + loops.name + "/" + std::string(ir::name(shape.type)) +
-                                   (integer ? "" : "_exact") + "/" + std::to_string(shape.n) + "x" + std::to_string(shape.k) + "/m" +
-                                   std::to_string(m);
-          benchmark::RegisterBenchmark(name.c_str(), product, loops, shape, m, cold, integer)
-              ->Threads(threads)
-              ->UseRealTime()
-              ->MinTime(0.1);
+          for (const bool cold : {false, true}) {
+            if (cold != (m <= 8) && !(m == 1 || m == 8)) continue;  // hot: what the arithmetic allows; cold: what the memory does
+            const std::string name = std::string("linear/") + loops.name + "/" + std::string(ir::name(shape.type)) +
+                                     (integer ? "" : "_exact") + "/" + std::to_string(shape.n) + "x" + std::to_string(shape.k) + "/m" +
+                                     std::to_string(m) + (cold ? "/cold" : "/hot");
+            benchmark::RegisterBenchmark(name.c_str(), product, loops, shape, m, cold, integer)
+                ->Threads(threads)
+                ->UseRealTime()
+                ->MinTime(0.1);
+          }
         }
     };
-    add({DType::q4_1, 576, 576}, true);
-    add({DType::q4_1, 1536, 576}, true);
+    for (const DType type : {DType::q4_0, DType::q4_1, DType::q5_0, DType::q5_1, DType::q8_0, DType::iq4_nl, DType::mxfp4, DType::nvfp4})
+      add({type, 1536, 576}, true);
+    for (const DType type : {DType::q2_K, DType::q3_K, DType::q4_K, DType::q5_K, DType::q6_K, DType::iq4_xs}) add({type, 1536, 768}, true);
     add({DType::q4_1, 576, 1536}, true);
     add({DType::q8_0, 49152, 576}, true);
-    add({DType::q8_0, 1536, 576}, true);
+    add({DType::f16, 1536, 576}, false);
+    add({DType::bf16, 1536, 576}, false);
     add({DType::f32, 1536, 576}, false);
     benchmark::RegisterBenchmark((std::string("quantize_a8/") + loops.name).c_str(), quantize, loops)->MinTime(0.1);
   }
