@@ -48,10 +48,11 @@ void product(benchmark::State& state, const LinearLoops& loops, Shape shape, std
   dtypes::quantize_a8(x.data(), a8.data(), static_cast<std::int64_t>(x.size() / 32));
   void* scratch = std::aligned_alloc(64, static_cast<std::size_t>(linear_scratch_bytes(copies[0]) + 63) / 64 * 64 + 64);
   const std::byte* input = integer ? a8.data() : reinterpret_cast<const std::byte*>(x.data());
-  const std::int64_t units = linear_units(copies[0], m).count();
+  const std::int64_t units = linear_units({&copies[0], 1}, m).count();
+  float* const outputs[] = {y.data()};
   std::size_t turn = 0;
   for (auto _ : state) {
-    linear_run(loops, copies[turn], input, m, y.data(), 0, units, static_cast<std::byte*>(scratch));
+    linear_run(loops, {&copies[turn], 1}, input, m, outputs, 0, units, static_cast<std::byte*>(scratch));
     benchmark::ClobberMemory();
     turn = turn + 1 < copies.size() ? turn + 1 : 0;
   }

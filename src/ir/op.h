@@ -85,7 +85,7 @@ struct Op {
   std::string_view name;
   int min_inputs = 1;
   int max_inputs = 1;  // kVariadic: no limit
-  int outputs = 1;     // kVariadic: as many as inference sets
+  int outputs = 1;     // kVariadic: as many as the attribute `outputs` says
   std::vector<AttributeSpec> attributes = {};
   void (*infer)(InferContext&) = nullptr;
   /// Scalar C++, sums in f64, obviously right: the oracle of every fast kernel, and what runs where there is none. May not throw.

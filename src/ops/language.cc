@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
+#include <vector>
 
 #include "base/float16.h"
 #include "dtypes/a8.h"
@@ -59,6 +60,34 @@ void store_float(std::byte* p, DType dtype, float value) {
   }
 }
 
+void expect_outputs(const InferContext& c, std::size_t count) {
+  if (c.node().outputs.size() != count)
+    c.fail("has " + std::to_string(c.node().outputs.size()) + " outputs where its inputs make " + std::to_string(count));
+}
+
+/// The last dimension of input 0 must hold whole blocks of a8.
+void expect_blocks(const InferContext& c) {
+  if (!c.shape(0).back().divisible_by(block_elements(DType::a8)))
+    c.fail("the width " + c.shape(0).back().to_string() + " is no multiple of 32");
+}
+
+/// The type of input 0 with the element type that the attribute `dtype` asks for.
+Type quantized_or_plain(const InferContext& c) {
+  const DType dtype = c.node().dtype("dtype");
+  if (dtype != DType::f32 && dtype != DType::a8) c.fail("dtype is " + std::string(name(dtype)) + " where f32 or a8 is wanted");
+  if (dtype == DType::a8) expect_blocks(c);
+  return {dtype, c.shape(0)};
+}
+
+/// Writes values at an element of an f32 or a8 tensor; for a8, whole blocks.
+void store_floats(const TensorView& y, std::int64_t element, const std::vector<float>& values) {
+  if (values.empty()) return;
+  if (y.dtype == DType::a8)
+    dtypes::quantize_a8(values.data(), y.data + row_bytes(y.dtype, element), static_cast<std::int64_t>(values.size()) / 32);
+  else
+    std::memcpy(y.as<float>() + element, values.data(), values.size() * sizeof(float));
+}
+
 }  // namespace
 
 /// y[t] = table[ids[t]] as f32. Shapes: table [vocabulary, width] of any type; ids [tokens] i32 in [0, vocabulary); y [tokens, width].
@@ -82,12 +111,14 @@ const Op embedding{
         },
 };
 
-/// y = x / sqrt(mean(x²) + epsilon) * weight over the last dimension. Shapes: x, y [..., width] f32; weight [width] f32.
+/// y = s / sqrt(mean(s²) + epsilon) * weight over the last dimension, where s = x, or x + residual where there is a residual; s is then the
+/// second output. Shapes: x, residual, s, y [..., width] f32; weight [width] f32. y is a8 where `dtype` says so: as quantize_activations.
 const Op rms_norm{
     .name = "rms_norm",
     .min_inputs = 2,
-    .max_inputs = 2,
-    .attributes = {{"epsilon", 1e-5}},
+    .max_inputs = 3,
+    .outputs = Op::kVariadic,
+    .attributes = {{"epsilon", 1e-5}, {"dtype", DType::f32}, {"outputs", 1}},
     .infer =
         [](InferContext& c) {
           expect_dtype(c, 0, DType::f32);
@@ -95,56 +126,76 @@ const Op rms_norm{
           expect_rank(c, 1, 1);
           if (c.rank(0) < 1) c.fail("input 0 must have a last dimension");
           expect_equal(c, c.shape(0).back(), c.shape(1)[0], "the widths of input and weight");
-          c.set_output(0, c.type(0));
+          c.set_output(0, quantized_or_plain(c));
+          expect_outputs(c, c.node().has_input(2) ? 2 : 1);
+          if (!c.node().has_input(2)) return;
+          if (c.type(0) != c.type(2)) c.fail("input and residual differ: " + to_string(c.type(0)) + " and " + to_string(c.type(2)));
+          c.set_output(1, c.type(0));
         },
     .reference =
         [](const Call& c) {
-          const auto &x = c.in(0), &w = c.in(1), &y = c.out(0);
+          const auto &x = c.in(0), &w = c.in(1);
           const std::int64_t n = x.columns();
+          std::vector<float> s(static_cast<std::size_t>(n)), y(s);
           for (std::int64_t r = 0; r < x.rows(); ++r) {
             double sum = 0;
-            for (std::int64_t i = 0; i < n; ++i) sum += double(x.as<float>()[r * n + i]) * x.as<float>()[r * n + i];
+            for (std::int64_t i = 0; i < n; ++i) {
+              float& value = s[static_cast<std::size_t>(i)];
+              value = x.as<float>()[r * n + i];
+              if (c.has(2)) c.out(1).as<float>()[r * n + i] = value += c.in(2).as<float>()[r * n + i];
+              sum += double(value) * value;
+            }
             const double scale = 1.0 / std::sqrt(sum / double(n) + c.node->number("epsilon"));
-            for (std::int64_t i = 0; i < n; ++i) y.as<float>()[r * n + i] = float(x.as<float>()[r * n + i] * scale * w.as<float>()[i]);
+            for (std::int64_t i = 0; i < n; ++i)
+              y[static_cast<std::size_t>(i)] = float(s[static_cast<std::size_t>(i)] * scale * w.as<float>()[i]);
+            store_floats(c.out(0), r * n, y);
           }
         },
     .traits = Trait::pure | Trait::in_place,
 };
 
-/// y = x · wᵀ. Shapes: x [rows, width]; w [out, width] of any float or block type; y [rows, out] f32.
-/// The type of x says how it is computed: f32 means float32 arithmetic on dequantised weights; a8 (from quantize_activations) means integer
-/// products inside each block of 32.
+/// y[i] = x · w[i]ᵀ for one or more weights. Shapes: x [rows, width]; w[i] [out[i], width] of any float or block type; y[i] [rows, out[i]]
+/// f32. The type of x says how it is computed: f32 means float32 arithmetic on dequantised weights; a8 (from quantize_activations) means
+/// integer products inside each block of 32.
 const Op linear{
     .name = "linear",
     .min_inputs = 2,
-    .max_inputs = 2,
+    .max_inputs = Op::kVariadic,
+    .outputs = Op::kVariadic,
+    .attributes = {{"outputs", 1}},
     .infer =
         [](InferContext& c) {
+          expect_outputs(c, c.node().inputs.size() - 1);
           if (c.dtype(0) != DType::a8) expect_dtype(c, 0, DType::f32);
           expect_rank(c, 0, 2);
-          expect_rank(c, 1, 2);
-          expect_equal(c, c.shape(0)[1], c.shape(1)[1], "the widths of input and weight");
-          c.set_output(0, {DType::f32, {c.shape(0)[0], c.shape(1)[0]}});
+          for (std::size_t i = 1; i < c.node().inputs.size(); ++i) {
+            expect_rank(c, i, 2);
+            expect_equal(c, c.shape(0)[1], c.shape(i)[1], "the widths of input and weight");
+            c.set_output(i - 1, {DType::f32, {c.shape(0)[0], c.shape(i)[0]}});
+          }
         },
     .reference =
         [](const Call& c) {
-          const auto &x = c.in(0), &w = c.in(1), &y = c.out(0);
-          const std::int64_t width = x.dims[1], outs = w.dims[0];
-          for (std::int64_t r = 0; r < x.dims[0]; ++r)
-            for (std::int64_t o = 0; o < outs; ++o) {
-              double sum = 0;
-              float block[kMaxBlock];
-              std::int64_t loaded = -1;  // which block of the weight row `block` holds
-              const std::int64_t step = is_block(w.dtype) ? block_elements(w.dtype) : 1;
-              for_each_in_row(x.data + r * row_bytes(x.dtype, width), x.dtype, width, [&](std::int64_t i, float v) {
-                if (i / step != loaded) {
-                  loaded = i / step;
-                  dtypes::dequantize(w.dtype, w.data + o * row_bytes(w.dtype, width) + loaded * block_bytes(w.dtype), block, step);
-                }
-                sum += double(v) * block[i % step];
-              });
-              y.as<float>()[r * outs + o] = float(sum);
-            }
+          const auto& x = c.in(0);
+          const std::int64_t width = x.dims[1];
+          for (std::size_t i = 1; i < c.node->inputs.size(); ++i) {
+            const auto &w = c.in(i), &y = c.out(i - 1);
+            const std::int64_t outs = w.dims[0], step = is_block(w.dtype) ? block_elements(w.dtype) : 1;
+            for (std::int64_t r = 0; r < x.dims[0]; ++r)
+              for (std::int64_t o = 0; o < outs; ++o) {
+                double sum = 0;
+                float block[kMaxBlock];
+                std::int64_t loaded = -1;  // which block of the weight row `block` holds
+                for_each_in_row(x.data + r * row_bytes(x.dtype, width), x.dtype, width, [&](std::int64_t k, float v) {
+                  if (k / step != loaded) {
+                    loaded = k / step;
+                    dtypes::dequantize(w.dtype, w.data + o * row_bytes(w.dtype, width) + loaded * block_bytes(w.dtype), block, step);
+                  }
+                  sum += double(v) * block[k % step];
+                });
+                y.as<float>()[r * outs + o] = float(sum);
+              }
+          }
         },
 };
 
@@ -156,8 +207,7 @@ const Op quantize_activations{
         [](InferContext& c) {
           expect_rank(c, 0, 2);
           expect_dtype(c, 0, DType::f32);
-          if (!c.shape(0)[1].divisible_by(block_elements(DType::a8)))
-            c.fail("the width " + c.shape(0)[1].to_string() + " is no multiple of 32");
+          expect_blocks(c);
           c.set_output(0, {DType::a8, c.shape(0)});
         },
     .reference =
@@ -370,12 +420,13 @@ const Op paged_attention{
 };
 
 /// y = f(gate) * up, element by element; f by `activation`: silu(x) = x * sigmoid(x), or gelu_tanh, which is
-/// 0.5 * x * (1 + tanh(sqrt(2 / pi) * (x + 0.044715 * x^3))). Shapes: gate, up, y alike, f32. Source: GLU variants, Shazeer 2020.
+/// 0.5 * x * (1 + tanh(sqrt(2 / pi) * (x + 0.044715 * x^3))). Shapes: gate, up, y alike, f32; y is a8 where `dtype` says so: as
+/// quantize_activations. Source: GLU variants, Shazeer 2020.
 const Op glu{
     .name = "glu",
     .min_inputs = 2,
     .max_inputs = 2,
-    .attributes = {{"activation", "silu"}},
+    .attributes = {{"activation", "silu"}, {"dtype", DType::f32}},
     .infer =
         [](InferContext& c) {
           expect_dtype(c, 0, DType::f32);
@@ -384,17 +435,19 @@ const Op glu{
           const std::string& activation = c.node().text("activation");
           if (activation != "silu" && activation != "gelu_tanh")
             c.fail("activation is '" + activation + "' where silu or gelu_tanh is wanted");
-          c.set_output(0, c.type(0));
+          c.set_output(0, quantized_or_plain(c));
         },
     .reference =
         [](const Call& c) {
           const bool silu = c.node->text("activation") == "silu";
+          std::vector<float> y(static_cast<std::size_t>(c.in(0).elements()));
           for (std::int64_t i = 0; i < c.in(0).elements(); ++i) {
             const double x = c.in(0).as<float>()[i];
             const double f = silu ? x / (1.0 + std::exp(-x))
                                   : 0.5 * x * (1.0 + std::tanh(0.7978845608028654 * (x + 0.044715 * x * x * x)));  // sqrt(2 / pi)
-            c.out(0).as<float>()[i] = float(f * c.in(1).as<float>()[i]);
+            y[static_cast<std::size_t>(i)] = float(f * c.in(1).as<float>()[i]);
           }
+          store_floats(c.out(0), 0, y);
         },
     .traits = Trait::pure | Trait::elementwise | Trait::in_place,
 };

@@ -32,4 +32,15 @@ void fold_into_conv(ir::Graph& graph);
 /// `has_integer_product(type, width)` of their weights says, stay in float32.
 void quantize_activations(ir::Graph& graph, bool (*has_integer_product)(ir::DType weights, std::int64_t width));
 
+/// Products of one value with several constant weights become one node: queries, keys and values; gates and ups. Fewer steps, and one look
+/// at the value.
+void merge_linears(ir::Graph& graph);
+
+/// An addition whose sum an rms_norm reads becomes part of it, the sum being its second output: one walk over a row instead of two.
+void fuse_residuals(ir::Graph& graph);
+
+/// quantize_activations becomes part of the op that makes its input, where that op can give a8 (it has the attribute `dtype`) and nothing
+/// else reads the floats.
+void fuse_quantization(ir::Graph& graph);
+
 }  // namespace quern::passes

@@ -11,6 +11,9 @@ models::LanguageModel language_graph(const std::shared_ptr<const gguf::File>& fi
   graph_options.kv_block_tokens = options.kv_block_tokens;
   models::LanguageModel built = models::build(*models::gguf_checkpoint(file), graph_options);
   if (!exact) passes::quantize_activations(*built.graph, cpu::PackedWeights::can_pack_integer);
+  passes::merge_linears(*built.graph);
+  passes::fuse_residuals(*built.graph);
+  passes::fuse_quantization(*built.graph);
   return built;
 }
 

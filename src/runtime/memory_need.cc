@@ -44,7 +44,7 @@ class PlanningBackend final : public plan::Backend {
  private:
   /// What the kernel of this node keeps of the constant; 0 when it reads the constant itself.
   static std::int64_t packed_bytes(const ir::Node& node, const ir::Value& constant) {
-    if (node.op->name != "linear" || node.inputs.size() != 2 || node.inputs[1] != &constant) return 0;
+    if (node.op->name != "linear" || node.inputs[0] == &constant) return 0;
     const auto n = constant.type.shape[0].constant(), k = constant.type.shape[1].constant();
     if (!n || !k || *n < 1 || *k < 1) return 0;
     const ir::DType type = constant.type.dtype;

@@ -101,8 +101,9 @@ std::vector<float> product(const LinearLoops& loops, const PackedWeights& w, con
   std::vector<float> y(static_cast<std::size_t>(m * w.n()), -77.0f);
   std::vector<std::byte> memory(static_cast<std::size_t>(linear_scratch_bytes(w) + 64), std::byte{0xff});
   std::byte* scratch = memory.data() + (64 - reinterpret_cast<std::uintptr_t>(memory.data()) % 64) % 64;
-  const std::int64_t units = linear_units(w, m).count();
-  for (std::int64_t u = 0; u < units; u += step) linear_run(loops, w, x, m, y.data(), u, std::min(units, u + step), scratch);
+  const std::int64_t units = linear_units({&w, 1}, m).count();
+  float* const outputs[] = {y.data()};
+  for (std::int64_t u = 0; u < units; u += step) linear_run(loops, {&w, 1}, x, m, outputs, u, std::min(units, u + step), scratch);
   return y;
 }
 
@@ -227,7 +228,7 @@ TEST(Linear, many_rows_in_several_blocks_have_the_bits_of_one_row) {
   const std::int64_t n = 20, k = 1536, m = 601;
   const auto bytes = random_weights(DType::q4_1, n, k, random);
   const PackedWeights w = pack(DType::q4_1, bytes, n, k, true);
-  ASSERT_GT(linear_units(w, m).row_blocks, 1);
+  ASSERT_GT(linear_units({&w, 1}, m).row_blocks, 1);
   const auto x = quantized(random_floats(m * k, random));
   for (const LinearLoops* loops : loops_of_this_machine()) {
     const auto all = product(*loops, w, x.data(), m, 3);
@@ -237,6 +238,29 @@ TEST(Linear, many_rows_in_several_blocks_have_the_bits_of_one_row) {
           << loops->name << " row " << r;
     }
   }
+}
+
+TEST(Linear, several_weights_at_once_give_the_bits_of_each_alone) {
+  std::mt19937 random(11);
+  const std::int64_t k = 256, m = 37;
+  const auto x = quantized(random_floats(m * k, random));
+  std::vector<PackedWeights> weights;
+  for (const auto& [type, n] : {std::pair<DType, std::int64_t>{DType::q4_K, 50}, {DType::q6_K, 7}, {DType::q8_0, 33}})
+    weights.push_back(pack(type, random_weights(type, n, k, random), n, k, true));
+  std::vector<std::byte> memory(static_cast<std::size_t>(linear_scratch_bytes(weights[0]) + 64));
+  std::byte* scratch = memory.data() + (64 - reinterpret_cast<std::uintptr_t>(memory.data()) % 64) % 64;
+  for (const LinearLoops* loops : loops_of_this_machine())
+    for (const std::int64_t step : {1, 3, 1000}) {
+      std::vector<std::vector<float>> y;
+      std::vector<float*> outputs;
+      for (const PackedWeights& w : weights) y.emplace_back(static_cast<std::size_t>(m * w.n()), -1.0f);
+      for (std::vector<float>& values : y) outputs.push_back(values.data());
+      const std::int64_t units = linear_units(weights, m).count();
+      for (std::int64_t u = 0; u < units; u += step)
+        linear_run(*loops, weights, x.data(), m, outputs.data(), u, std::min(units, u + step), scratch);
+      for (std::size_t i = 0; i < weights.size(); ++i)
+        EXPECT_EQ(y[i], product(*loops, weights[i], x.data(), m)) << loops->name << " " << i << " units in " << step;
+    }
 }
 
 TEST(Linear, instruction_sets_with_fma_agree_to_the_bit) {

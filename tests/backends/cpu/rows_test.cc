@@ -3,6 +3,7 @@
 
 #include <limits>
 
+#include "dtypes/a8.h"
 #include "kernel_case.h"
 #include "ops/registry.h"
 
@@ -38,6 +39,50 @@ TEST(RmsNorm, a_row_of_zeros_stays_zero_and_NaN_fills_its_row_alone) {
     EXPECT_TRUE(std::isnan(y[static_cast<std::size_t>(20 + i)]));
     EXPECT_NEAR(y[static_cast<std::size_t>(40 + i)], 2.0f, 1e-4);
   }
+}
+
+/// The bytes of a8 that the floats of `node` become.
+std::vector<std::byte> quantized(const KernelCase& node) {
+  const std::vector<float> floats = as_floats(node.run());
+  std::vector<std::byte> bytes(floats.size() / 32 * sizeof(dtypes::A8Block));
+  dtypes::quantize_a8(floats.data(), bytes.data(), static_cast<std::int64_t>(floats.size() / 32));
+  return bytes;
+}
+
+TEST(RmsNorm, with_a_residual_norms_the_sum_and_gives_it) {
+  std::mt19937 random(3);
+  for (const std::int64_t n : kWidths) {
+    const Operand x = floats({4, n}, random), residual = floats({4, n}, random), weight = floats({n}, random, true, 0.5f, 1.5f);
+    std::vector<float> sum = as_floats(x.bytes);
+    for (std::size_t i = 0; i < sum.size(); ++i) sum[i] += as_floats(residual.bytes)[i];
+    const KernelCase fused(ops::rms_norm, {x, weight, residual}, {{"outputs", std::int64_t{2}}});
+    const KernelCase alone(ops::rms_norm, {floats_of({4, n}, sum), weight});
+    std::vector<float> expected = as_floats(alone.run());
+    expected.insert(expected.end(), sum.begin(), sum.end());
+    EXPECT_EQ(as_floats(fused.run()), expected) << n;
+    EXPECT_EQ(differs(fused, as_floats(fused.reference()), (double(n) / 2 + 4) * kEpsilon), "") << n;
+  }
+}
+
+TEST(RmsNorm, gives_a8_with_the_bits_of_quantising_its_floats) {
+  std::mt19937 random(4);
+  for (const std::int64_t n : {32, 576, 1024}) {
+    const Operand x = floats({5, n}, random), weight = floats({n}, random, true);
+    const KernelCase fused(ops::rms_norm, {x, weight}, {{"dtype", ir::DType::a8}});
+    EXPECT_EQ(fused.run(), quantized(KernelCase(ops::rms_norm, {x, weight}))) << n;
+    EXPECT_EQ(differs_by_pieces(fused, fused.run()), "") << n;
+  }
+}
+
+TEST(Glu, gives_a8_with_the_bits_of_quantising_its_floats) {
+  std::mt19937 random(5);
+  for (const char* activation : {"silu", "gelu_tanh"})
+    for (const std::int64_t n : {32, 1024, 1056, 4096}) {
+      const Operand gate = floats({3, n}, random, false, -4, 4), up = floats({3, n}, random);
+      const KernelCase fused(ops::glu, {gate, up}, {{"activation", activation}, {"dtype", ir::DType::a8}});
+      EXPECT_EQ(fused.run(), quantized(KernelCase(ops::glu, {gate, up}, {{"activation", activation}}))) << n;
+      EXPECT_EQ(differs_by_pieces(fused, fused.run()), "") << n;
+    }
 }
 
 TEST(Glu, with_silu_equals_the_reference_at_every_size) {

@@ -1,5 +1,6 @@
 // Kernels over rows and plain elements of f32: RMS norm, gated activations.
 #include "backends/cpu/function_kernel.h"
+#include "backends/cpu/kernels/linear/linear.h"
 
 #include <cmath>
 
@@ -12,6 +13,14 @@
 HWY_BEFORE_NAMESPACE();
 namespace quern::cpu::HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
+
+void AddRow(const float* a, const float* b, float* y, std::int64_t n) {
+  const hn::ScalableTag<float> d;
+  const std::int64_t lanes = static_cast<std::int64_t>(hn::Lanes(d));
+  std::int64_t i = 0;
+  for (; i + lanes <= n; i += lanes) hn::StoreU(hn::Add(hn::LoadU(d, a + i), hn::LoadU(d, b + i)), d, y + i);
+  for (; i < n; ++i) y[i] = a[i] + b[i];
+}
 
 /// y = x * weight / sqrt(mean(x²) + epsilon). The sum of squares runs in four vectors of partial sums, folded in one order: the same bits
 /// for a row whatever else is computed.
@@ -76,6 +85,7 @@ HWY_AFTER_NAMESPACE();
 
 #if HWY_ONCE
 namespace quern::cpu {
+HWY_EXPORT(AddRow);
 HWY_EXPORT(RmsNormRow);
 HWY_EXPORT(GluSilu);
 HWY_EXPORT(GluGelu);
@@ -84,32 +94,66 @@ namespace {
 
 constexpr std::int64_t kChunk = 1024;  // elements a unit of an element-wise kernel: 4 KiB, some 100 ns
 
-plan::Split split_elements(const ir::Call& call) { return {(call.out(0).elements() + kChunk - 1) / kChunk, 200}; }
+/// Where the floats [element, …) of output 0 are computed: in place, or in scratch when they become a8.
+float* floats_at(const ir::Call& call, std::int64_t element, std::byte* scratch) {
+  return call.out(0).dtype == ir::DType::f32 ? call.out(0).as<float>() + element : reinterpret_cast<float*>(scratch);
+}
 
-template <class F>
-void for_chunk(const ir::Call& call, std::int64_t begin, std::int64_t end, F f) {
-  const std::int64_t first = begin * kChunk, last = std::min(end * kChunk, call.out(0).elements());
-  f(call.in(0).as<float>() + first, call.in(1).as<float>() + first, call.out(0).as<float>() + first, last - first);
+/// Ends what floats_at() began: `count` floats are ready.
+void finish(const ir::Call& call, std::int64_t element, std::int64_t count, const std::byte* scratch) {
+  if (call.out(0).dtype == ir::DType::a8)
+    linear_loops().quantize_a8(reinterpret_cast<const float*>(scratch),
+                               reinterpret_cast<std::uint8_t*>(call.out(0).data) + element / kBlockColumns * kA8Bytes,
+                               count / kBlockColumns);
 }
 
 constexpr KernelFunctions kRmsNorm{
-    "rms_norm", [](const ir::Call& call) { return plan::Split{call.out(0).rows(), 20 + 0.2 * double(call.out(0).columns())}; },
-    [](const ir::Call& call, std::int64_t begin, std::int64_t end, std::byte*) noexcept {
-      const auto row = HWY_DYNAMIC_DISPATCH(RmsNormRow);
+    "rms_norm",
+    [](const ir::Call& call) {
+      return plan::Split{call.out(0).rows(), 20 + (call.out(0).dtype == ir::DType::a8 ? 0.6 : 0.2) * double(call.out(0).columns())};
+    },
+    [](const ir::Call& call, std::int64_t begin, std::int64_t end, std::byte* scratch) noexcept {
+      const auto add = HWY_DYNAMIC_DISPATCH(AddRow);
+      const auto norm = HWY_DYNAMIC_DISPATCH(RmsNormRow);
       const std::int64_t n = call.out(0).columns();
       const float epsilon = static_cast<float>(call.node->number("epsilon"));
-      for (std::int64_t r = begin; r < end; ++r)
-        row(call.in(0).as<float>() + r * n, call.in(1).as<float>(), call.out(0).as<float>() + r * n, n, epsilon);
-    }};
+      for (std::int64_t r = begin; r < end; ++r) {
+        const float* x = call.in(0).as<float>() + r * n;
+        if (call.has(2)) {
+          add(x, call.in(2).as<float>() + r * n, call.out(1).as<float>() + r * n, n);
+          x = call.out(1).as<float>() + r * n;
+        }
+        norm(x, call.in(1).as<float>(), floats_at(call, r * n, scratch), n, epsilon);
+        finish(call, r * n, n, scratch);
+      }
+    },
+    [](const ir::Call& call) { return call.out(0).columns() * std::int64_t{sizeof(float)}; }};
 
-constexpr KernelFunctions kGluSilu{"glu_silu", split_elements,
-                                   [](const ir::Call& call, std::int64_t begin, std::int64_t end, std::byte*) noexcept {
-                                     for_chunk(call, begin, end, HWY_DYNAMIC_DISPATCH(GluSilu));
-                                   }};
-constexpr KernelFunctions kGluGelu{"glu_gelu", split_elements,
-                                   [](const ir::Call& call, std::int64_t begin, std::int64_t end, std::byte*) noexcept {
-                                     for_chunk(call, begin, end, HWY_DYNAMIC_DISPATCH(GluGelu));
-                                   }};
+using GluFunction = void (*)(const float* gate, const float* up, float* y, std::int64_t n);
+
+void run_glu(GluFunction glu, const ir::Call& call, std::int64_t begin, std::int64_t end, std::byte* scratch) {
+  for (std::int64_t first = begin * kChunk; first < std::min(end * kChunk, call.out(0).elements()); first += kChunk) {
+    const std::int64_t count = std::min(kChunk, call.out(0).elements() - first);
+    glu(call.in(0).as<float>() + first, call.in(1).as<float>() + first, floats_at(call, first, scratch), count);
+    finish(call, first, count, scratch);
+  }
+}
+
+plan::Split split_glu(const ir::Call& call) {
+  return {(call.out(0).elements() + kChunk - 1) / kChunk, call.out(0).dtype == ir::DType::a8 ? 600.0 : 200.0};
+}
+std::int64_t glu_scratch(const ir::Call&) { return kChunk * std::int64_t{sizeof(float)}; }
+
+constexpr KernelFunctions kGluSilu{"glu_silu", split_glu,
+                                   [](const ir::Call& call, std::int64_t begin, std::int64_t end, std::byte* scratch) noexcept {
+                                     run_glu(HWY_DYNAMIC_DISPATCH(GluSilu), call, begin, end, scratch);
+                                   },
+                                   glu_scratch};
+constexpr KernelFunctions kGluGelu{"glu_gelu", split_glu,
+                                   [](const ir::Call& call, std::int64_t begin, std::int64_t end, std::byte* scratch) noexcept {
+                                     run_glu(HWY_DYNAMIC_DISPATCH(GluGelu), call, begin, end, scratch);
+                                   },
+                                   glu_scratch};
 
 }  // namespace
 

@@ -35,12 +35,14 @@ const LinearLoops& linear_loops() {
   return kLoops[0];
 }
 
-LinearUnits linear_units(const PackedWeights& w, std::int64_t m) {
-  const std::int64_t row_bytes = x_row_bytes(w);
+LinearUnits linear_units(std::span<const PackedWeights> weights, std::int64_t m) {
+  const std::int64_t row_bytes = x_row_bytes(weights[0]);
   const std::int64_t fit = std::max<std::int64_t>(64, kActivationBytes / std::max<std::int64_t>(row_bytes, 1));
   const std::int64_t blocks = std::max<std::int64_t>(1, (m + fit - 1) / fit);
   const std::int64_t rows = std::max<std::int64_t>(1, ((m + blocks - 1) / blocks + 31) / 32 * 32);  // even shares of whole register tiles
-  return {rows, (m + rows - 1) / rows, w.tiles()};
+  std::int64_t tiles = 0;
+  for (const PackedWeights& w : weights) tiles += w.tiles();
+  return {rows, (m + rows - 1) / rows, tiles};
 }
 
 double linear_unit_nanoseconds(const LinearLoops& loops, const PackedWeights& w, std::int64_t rows) {
@@ -52,28 +54,32 @@ std::int64_t linear_scratch_bytes(const PackedWeights& w) {
   return w.is_float() ? 0 : kScratchTiles * (w.k() / kBlockColumns) * kMaxPanelBytes;
 }
 
-void linear_run(const LinearLoops& loops, const PackedWeights& w, const std::byte* x, std::int64_t m, float* y, std::int64_t begin,
-                std::int64_t end, std::byte* scratch) noexcept {
-  const LinearUnits units = linear_units(w, m);
-  const LinearLoop loop = w.is_float() ? loops.floating : loops.integer;
+void linear_run(const LinearLoops& loops, std::span<const PackedWeights> weights, const std::byte* x, std::int64_t m, float* const* y,
+                std::int64_t begin, std::int64_t end, std::byte* scratch) noexcept {
+  const LinearUnits units = linear_units(weights, m);
   LinearJob job{};
-  job.weights = w.data();
-  job.packing = w.packing();
-  job.tile_bytes = w.tile_bytes();
-  job.n = w.n();
-  job.k = w.k();
+  job.k = weights[0].k();
   job.x = reinterpret_cast<const std::uint8_t*>(x);
-  job.x_stride = x_row_bytes(w);
-  job.y = y;
-  job.y_stride = w.n();
+  job.x_stride = x_row_bytes(weights[0]);
   job.scratch = reinterpret_cast<std::uint8_t*>(scratch);
-  while (begin < end) {  // one row block after the other
+  while (begin < end) {  // one row block after the other, in each one weight after the other
     const std::int64_t block = begin / units.tiles, next = std::min(end, (block + 1) * units.tiles);
     job.row_begin = block * units.rows_per_block;
     job.row_end = std::min(m, job.row_begin + units.rows_per_block);
-    job.tile_begin = begin - block * units.tiles;
-    job.tile_end = next - block * units.tiles;
-    loop(job);
+    std::int64_t first = block * units.tiles;  // the unit of the weight's first tile
+    for (std::size_t i = 0; i < weights.size(); first += weights[i++].tiles()) {
+      const PackedWeights& w = weights[i];
+      job.tile_begin = std::max<std::int64_t>(begin - first, 0);
+      job.tile_end = std::min(next - first, w.tiles());
+      if (job.tile_begin >= job.tile_end) continue;
+      job.weights = w.data();
+      job.packing = w.packing();
+      job.tile_bytes = w.tile_bytes();
+      job.n = w.n();
+      job.y = y[i];
+      job.y_stride = w.n();
+      (w.is_float() ? loops.floating : loops.integer)(job);
+    }
     begin = next;
   }
 }

@@ -65,21 +65,22 @@ std::span<const LinearLoops> all_linear_loops();
 /// The loops of best_isa().
 const LinearLoops& linear_loops();
 
-/// How the product divides: into rows (so many that their activations stay in the second-level cache) and tiles of 16 columns of y.
-/// Unit u computes tile u % tiles of the row block u / tiles.
+/// How products of one x with one or more weights divide: into rows (so many that their activations stay in the second-level cache) and
+/// tiles of 16 columns of y, those of all weights one after the other. Unit u computes tile u % tiles of the row block u / tiles.
 struct LinearUnits {
   std::int64_t rows_per_block, row_blocks, tiles;
   std::int64_t count() const { return row_blocks * tiles; }
 };
-LinearUnits linear_units(const PackedWeights& w, std::int64_t m);
+/// `weights`: at least one; all of one k, all for a8 or all for f32.
+LinearUnits linear_units(std::span<const PackedWeights> weights, std::int64_t m);
 /// Roughly what a unit of so many rows costs on one core.
 double linear_unit_nanoseconds(const LinearLoops& loops, const PackedWeights& w, std::int64_t rows);
 /// Bytes of scratch that one worker needs.
 std::int64_t linear_scratch_bytes(const PackedWeights& w);
 
-/// Computes units [begin, end) of y [m, n] = x [m, k] · Wᵀ. x: rows of a8 (integer packing) or f32 (float packing), contiguous.
-/// Each element has the same bits whatever m, the rows beside it and the division into units.
-void linear_run(const LinearLoops& loops, const PackedWeights& w, const std::byte* x, std::int64_t m, float* y, std::int64_t begin,
-                std::int64_t end, std::byte* scratch) noexcept;
+/// Computes units [begin, end) of y[i] [m, n[i]] = x [m, k] · W[i]ᵀ. x: rows of a8 (integer packing) or f32 (float packing), contiguous.
+/// Each element has the same bits whatever m, the rows beside it, the other weights and the division into units.
+void linear_run(const LinearLoops& loops, std::span<const PackedWeights> weights, const std::byte* x, std::int64_t m, float* const* y,
+                std::int64_t begin, std::int64_t end, std::byte* scratch) noexcept;
 
 }  // namespace quern::cpu

@@ -1,6 +1,8 @@
 // Kernels of the ops `linear` and `quantize_activations`.
 #include <algorithm>
+#include <span>
 #include <string>
+#include <vector>
 
 #include "backends/cpu/function_kernel.h"
 #include "backends/cpu/kernels/linear/linear.h"
@@ -11,27 +13,34 @@ namespace {
 /// x [m, k] times constant weights, packed when the node is lowered.
 class LinearKernel final : public plan::Kernel {
  public:
-  LinearKernel(PackedWeights weights, const std::byte* source)
-      : loops_(linear_loops()),
-        weights_(std::move(weights)),
-        name_("linear " + std::string(ir::name(weights_.type())) + " " + loops_.name) {
-    weights_.pack_tiles(source, 0, weights_.tiles());
-    if (weights_.is_float()) name_ += " f32";
+  explicit LinearKernel(std::vector<PackedWeights> weights) : loops_(linear_loops()), weights_(std::move(weights)) {
+    name_ = "linear";
+    for (std::size_t i = 0; i < weights_.size(); ++i)
+      if (i == 0 || weights_[i].type() != weights_[i - 1].type()) name_ += (i == 0 ? " " : "+") + std::string(ir::name(weights_[i].type()));
+    name_ += std::string(" ") + loops_.name + (weights_[0].is_float() ? " f32" : "");
   }
 
   plan::Split split(const ir::Call& call) const override {
-    const LinearUnits units = linear_units(weights_, call.in(0).dims[0]);
-    return {units.count(), linear_unit_nanoseconds(loops_, weights_, std::min(units.rows_per_block, call.in(0).dims[0]))};
+    const std::int64_t m = call.in(0).dims[0];
+    const LinearUnits units = linear_units(weights_, m);
+    double nanoseconds = 0;
+    for (const PackedWeights& w : weights_)
+      nanoseconds += double(w.tiles()) * linear_unit_nanoseconds(loops_, w, std::min(units.rows_per_block, m));
+    return {units.count(), nanoseconds / double(units.tiles)};
   }
-  std::int64_t scratch_bytes(const ir::Call&) const override { return linear_scratch_bytes(weights_); }
+  std::int64_t scratch_bytes(const ir::Call&) const override { return linear_scratch_bytes(weights_[0]); }
   void run(const ir::Call& call, std::int64_t begin, std::int64_t end, std::byte* scratch) const noexcept override {
-    linear_run(loops_, weights_, call.in(0).data, call.in(0).dims[0], call.out(0).as<float>(), begin, end, scratch);
+    float* y[kMaxWeights];
+    for (std::size_t i = 0; i < weights_.size(); ++i) y[i] = call.out(i).as<float>();
+    linear_run(loops_, weights_, call.in(0).data, call.in(0).dims[0], y, begin, end, scratch);
   }
   const char* name() const override { return name_.c_str(); }
 
+  static constexpr std::size_t kMaxWeights = 8;
+
  private:
   const LinearLoops& loops_;
-  PackedWeights weights_;
+  std::vector<PackedWeights> weights_;
   std::string name_;
 };
 
@@ -46,14 +55,19 @@ constexpr KernelFunctions kQuantizeActivations{
 }  // namespace
 
 std::unique_ptr<plan::Kernel> lower_linear(const ir::Node& node) {
-  const ir::Value &x = *node.inputs[0], &w = *node.inputs[1];
-  if (w.constant == nullptr || node.inputs.size() != 2) return nullptr;
-  const auto n = w.type.shape[0].constant(), k = w.type.shape[1].constant();
-  if (!n || !k || *n < 1 || *k < 1) return nullptr;
-  const bool integer = x.type.dtype == ir::DType::a8;
-  if (!(integer ? PackedWeights::can_pack_integer(w.type.dtype, *k) : PackedWeights::can_pack_float(w.type.dtype, *k))) return nullptr;
-  return std::make_unique<LinearKernel>(
-      integer ? PackedWeights::integer(w.type.dtype, *n, *k) : PackedWeights::floating(w.type.dtype, *n, *k), w.constant->data);
+  const bool integer = node.inputs[0]->type.dtype == ir::DType::a8;
+  std::vector<PackedWeights> weights;
+  if (node.inputs.size() > 1 + LinearKernel::kMaxWeights) return nullptr;
+  for (const ir::Value* w : std::span(node.inputs).subspan(1)) {
+    if (w->constant == nullptr) return nullptr;
+    const auto n = w->type.shape[0].constant(), k = w->type.shape[1].constant();
+    const ir::DType type = w->type.dtype;
+    if (!n || !k || *n < 1 || *k < 1) return nullptr;
+    if (!(integer ? PackedWeights::can_pack_integer(type, *k) : PackedWeights::can_pack_float(type, *k))) return nullptr;
+    weights.push_back(integer ? PackedWeights::integer(type, *n, *k) : PackedWeights::floating(type, *n, *k));
+  }
+  for (std::size_t i = 0; i < weights.size(); ++i) weights[i].pack_tiles(node.inputs[i + 1]->constant->data, 0, weights[i].tiles());
+  return std::make_unique<LinearKernel>(std::move(weights));
 }
 
 std::unique_ptr<plan::Kernel> lower_quantize_activations(const ir::Node&) { return make_kernel(kQuantizeActivations); }
