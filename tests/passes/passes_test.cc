@@ -182,9 +182,9 @@ TEST(QuantizeActivations, products_with_plain_weights_stay) {
 
 TEST(MergeLinears, products_of_one_value_become_one_node) {
   EXPECT_EQ(after(merge_linears, R"(graph main(%x: f32[T, 64], %z: f32[T, 64]) {
-    %wq = constant @wq: q4_0[32, 64]
-    %wk = constant @wk: q8_0[16, 64]
-    %wo = constant @wo: q8_0[64, 32]
+    %wq = constant "wq": q4_0[32, 64]
+    %wk = constant "wk": q8_0[16, 64]
+    %wo = constant "wo": q8_0[64, 32]
     %q = linear(%x, %wq)
     %k = linear(%x, %wk)
     %o = linear(%q, %wo)
@@ -192,19 +192,19 @@ TEST(MergeLinears, products_of_one_value_become_one_node) {
     return %k, %o, %other
   })"),
             after([](ir::Graph&) {}, R"(graph main(%x: f32[T, 64], %z: f32[T, 64]) {
-    %wq = constant @wq: q4_0[32, 64]
-    %wk = constant @wk: q8_0[16, 64]
-    %wo = constant @wo: q8_0[64, 32]
-    %q_1, %q_1_1 = linear @q(%x, %wq, %wk) {outputs = 2}
+    %wq = constant "wq": q4_0[32, 64]
+    %wk = constant "wk": q8_0[16, 64]
+    %wo = constant "wo": q8_0[64, 32]
+    %q_1, %q.1 = linear @q(%x, %wq, %wk) {outputs = 2}
     %o = linear(%q_1, %wo)
     %other = linear(%z, %wk)
-    return %q_1_1, %o, %other
+    return %q.1, %o, %other
   })"));
 }
 
 TEST(FuseResiduals, the_sum_that_a_norm_reads_first_is_made_by_it) {
   const std::string text = after(fuse_residuals, R"(graph main(%x: f32[T, 64], %y: f32[T, 64]) {
-    %w = constant @w: f32[64]
+    %w = constant "w": f32[64]
     %sum = add(%x, %y)
     %n = rms_norm(%sum, %w)
     %next = add(%sum, %n)
@@ -217,7 +217,7 @@ TEST(FuseResiduals, the_sum_that_a_norm_reads_first_is_made_by_it) {
 
 TEST(FuseResiduals, a_sum_that_is_needed_before_the_norm_stays) {
   const char* text = R"(graph main(%x: f32[T, 64], %y: f32[T, 64]) {
-    %w = constant @w: f32[64]
+    %w = constant "w": f32[64]
     %sum = add(%x, %y)
     %early = neg(%sum)
     %n = rms_norm(%early, %w)
@@ -230,7 +230,7 @@ TEST(FuseResiduals, a_sum_that_is_needed_before_the_norm_stays) {
 
 TEST(FuseQuantization, floats_that_only_a_product_reads_are_never_written) {
   const std::string text = after(fuse_quantization, R"(graph main(%x: f32[T, 64]) {
-    %w = constant @w: f32[64]
+    %w = constant "w": f32[64]
     %n = rms_norm(%x, %w)
     %q = quantize_activations(%n)
     %g = glu(%x, %x)

@@ -99,7 +99,7 @@ inline __attribute__((always_inline)) void add_block(const std::int32_t (*dots)[
 template <PanelKind kKind>
 __attribute__((noinline)) void sixteen_rows(const LinearJob& job, const std::uint8_t* panel, std::int64_t tile, std::int64_t row) {
   alignas(64) std::int32_t dots[2][kKind.parts][256];
-  constexpr Panel kP = kPanels[kKind.parts];
+  constexpr int kPanelBytes = kPanels[kKind.parts].bytes;
   const std::int64_t blocks = job.k / kBlockColumns;
   const std::uint8_t* x = job.x + row * job.x_stride;
   const std::int64_t row_bytes = job.x_stride;
@@ -108,11 +108,11 @@ __attribute__((noinline)) void sixteen_rows(const LinearJob& job, const std::uin
   // Step b: multiply block b + 1, store the products of b, add those of b - 1.
   const auto step = [&](std::int64_t b, auto odd) __attribute__((always_inline)) {
     constexpr int kOdd = decltype(odd)::kValue;
-    const std::uint8_t *xb = x + b * kA8Bytes, *pb = panel + b * kP.bytes;
-    if (b + 1 < blocks) multiply<kKind, 1 - kOdd>(xb + kA8Bytes, row_bytes, pb + kP.bytes);
+    const std::uint8_t *xb = x + b * kA8Bytes, *pb = panel + b * kPanelBytes;
+    if (b + 1 < blocks) multiply<kKind, 1 - kOdd>(xb + kA8Bytes, row_bytes, pb + kPanelBytes);
     if (b < blocks) store_dots<kKind, kOdd>(dots[kOdd]);
     memory_barrier();
-    if (b > 0) add_block<kKind>(dots[1 - kOdd], xb - kA8Bytes, row_bytes, pb - kP.bytes, total);
+    if (b > 0) add_block<kKind>(dots[1 - kOdd], xb - kA8Bytes, row_bytes, pb - kPanelBytes, total);
     memory_barrier();
   };
   multiply<kKind, 0>(x, row_bytes, panel);
