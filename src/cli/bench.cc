@@ -11,12 +11,14 @@
 #include <string>
 #include <vector>
 
+#include "backends/cpu/measure/measure.h"
 #include "base/cpu.h"
 #include "base/error.h"
 #include "base/thread_pool.h"
 #include "cli/command.h"
 #include "cli/options.h"
 #include "cli/output.h"
+#include "cli/profile_report.h"
 #include "runtime/language_model.h"
 
 namespace quern::cli {
@@ -28,7 +30,7 @@ struct Options {
   std::string model;
   runtime::Precision precision = runtime::Precision::fast;
   std::int64_t prompt = 512, generate = 128, batch = 1;
-  bool json = false, verbose = false;
+  bool json = false, verbose = false, profile = false;
 };
 
 struct Figures {
@@ -61,6 +63,8 @@ class Steps {
     if (static_cast<std::int64_t>(ids_.size()) == kMost) run();
   }
 
+  void set_profile(plan::Profile* profile) { runner_.set_profile(profile); }
+
   void run() {
     if (ids_.empty()) return;
     runner_.run({ids_, positions_, sequence_, slots_, table_, rows_});
@@ -73,7 +77,7 @@ class Steps {
   std::vector<std::int32_t> ids_, positions_, sequence_, slots_, table_, rows_;
 };
 
-Figures measure(const Options& options) {
+Figures measure(const Options& options, plan::Profile* profile) {
   Figures figures;
   const auto start = Clock::now();
   runtime::LanguageOptions load;
@@ -99,6 +103,7 @@ Figures measure(const Options& options) {
   };
   prefill(1);  // warm-up: bindings, pages of the cache, clocks
   decode(std::min<std::int64_t>(options.generate, 4));
+  steps.set_profile(profile);
   figures.time_to_first_token_s = prefill(1);
   if (options.prompt > 0) figures.prompt_tokens_per_s = double(options.batch * options.prompt) / prefill(options.batch);
   if (options.generate > 0) figures.generate_tokens_per_s = double(options.batch * options.generate) / decode(options.generate);
@@ -109,20 +114,24 @@ Figures measure(const Options& options) {
 }
 
 void bench(const Options& options) {
-  const Figures f = measure(options);
+  plan::Profile profile;
+  const Figures f = measure(options, options.profile ? &profile : nullptr);
+  cpu::Speed speed;
+  if (options.profile) speed = cpu::measure_speed(process_pool());
   if (options.json) {
-    const nlohmann::ordered_json out = {{"model", options.model},
-                                        {"threads", process_pool().workers()},
-                                        {"isa", name(best_isa())},
-                                        {"precision", name(options.precision)},
-                                        {"prompt", options.prompt},
-                                        {"generate", options.generate},
-                                        {"batch", options.batch},
-                                        {"prompt_tokens_per_s", f.prompt_tokens_per_s},
-                                        {"generate_tokens_per_s", f.generate_tokens_per_s},
-                                        {"time_to_first_token_s", f.time_to_first_token_s},
-                                        {"load_s", f.load_s},
-                                        {"peak_rss_bytes", f.peak_rss_bytes}};
+    nlohmann::ordered_json out = {{"model", options.model},
+                                  {"threads", process_pool().workers()},
+                                  {"isa", name(best_isa())},
+                                  {"precision", name(options.precision)},
+                                  {"prompt", options.prompt},
+                                  {"generate", options.generate},
+                                  {"batch", options.batch},
+                                  {"prompt_tokens_per_s", f.prompt_tokens_per_s},
+                                  {"generate_tokens_per_s", f.generate_tokens_per_s},
+                                  {"time_to_first_token_s", f.time_to_first_token_s},
+                                  {"load_s", f.load_s},
+                                  {"peak_rss_bytes", f.peak_rss_bytes}};
+    if (options.profile) out["profile"] = nlohmann::ordered_json::parse(profile_json(profile, speed));
     print(out.dump(2, ' ', false, nlohmann::ordered_json::error_handler_t::replace) + "\n");
     return;
   }
@@ -135,6 +144,7 @@ void bench(const Options& options) {
                     bytes_text(static_cast<std::uint64_t>(f.peak_rss_bytes))));
   if (options.verbose)
     print(fmt::format("{} workers, {}, precision {}\n", process_pool().workers(), name(best_isa()), name(options.precision)));
+  if (options.profile) print("\n" + profile_text(profile, speed));
 }
 
 }  // namespace
@@ -154,10 +164,12 @@ void add_bench(CLI::App& app) {
   command->add_option("--batch", options->batch, "Sequences at once")->check(CLI::Range(1, 4096))->capture_default_str()->type_name("N");
   add_threads(*command);
   add_precision(*command, options->precision);
+  command->add_flag("--profile", options->profile, "Also where the time goes: by kernel and node, beside what the machine allows");
   add_json(*command, options->json);
   add_verbose(*command, options->verbose, "Also workers, instruction set and precision");
   add_examples(*command,
                "  quern bench model.gguf\n"
+               "  quern bench model.gguf --profile\n"
                "  quern bench model.gguf --prompt 1024 --generate 64 --batch 8 --json");
   command->callback([options] { bench(*options); });
 }

@@ -174,6 +174,15 @@ std::vector<std::string> to_row(const Port& port, const ir::TensorView& t) {
   return row;
 }
 
+/// The same run again and again: the first one pays for pages and clocks.
+void run_for_profile(runtime::GraphSession& session, std::span<const ir::TensorView> inputs) {
+  using Clock = std::chrono::steady_clock;
+  constexpr auto kLongEnough = std::chrono::milliseconds(500);
+  constexpr int kMostRuns = 100;
+  const auto end = Clock::now() + kLongEnough;
+  for (int run = 0; run < kMostRuns && (run == 0 || Clock::now() < end); ++run) session.run(inputs);
+}
+
 }  // namespace
 
 std::string value_file_name(std::string_view value) {
@@ -203,6 +212,10 @@ void run_graph(const GraphRunOptions& options) {
   const auto began = Clock::now();
   const std::vector<ir::TensorView> outputs = session.run(views);
   const std::chrono::duration<double> load_time = loaded - start, run_time = Clock::now() - began;
+  if (options.profile != nullptr) {
+    session.set_profile(options.profile);
+    run_for_profile(session, views);
+  }
 
   nlohmann::ordered_json described = nlohmann::ordered_json::array();
   std::vector<std::vector<std::string>> rows;

@@ -13,6 +13,8 @@
 #include "cli/graph_run.h"
 #include "cli/model_file.h"
 #include "cli/options.h"
+#include "cli/output.h"
+#include "cli/profile_report.h"
 #include "cli/text_run.h"
 
 namespace quern::cli {
@@ -21,6 +23,7 @@ namespace {
 struct Options {
   TextRunOptions text;
   GraphRunOptions graph;
+  std::string profile;
 };
 
 /// What stands after the model and is no option, as one text.
@@ -43,7 +46,7 @@ void refuse_options_of(const CLI::App& command, const std::string& group, const 
 
 constexpr const char *kText = "Language models", *kSampling = "Language models: how answers are made", *kGraph = "Graphs (ONNX)";
 
-void run(const CLI::App& command, Options& options) {
+void run_model(const CLI::App& command, Options& options) {
   TextRunOptions& text = options.text;
   const std::optional<std::string> words = text_of(command);
   if (words && text.prompt) throw UsageError("the text is given twice, with -p and without");
@@ -52,6 +55,7 @@ void run(const CLI::App& command, Options& options) {
     for (const char* group : {kText, kSampling}) refuse_options_of(command, group, "is for language models, and this is a graph");
     options.graph.model = text.model;
     options.graph.verbose = text.verbose;
+    options.graph.profile = text.profile;
     return run_graph(options.graph);
   }
   refuse_options_of(command, kGraph, "is for graphs, and this is a language model");
@@ -67,6 +71,16 @@ void run(const CLI::App& command, Options& options) {
   }
   if (text.prompt->empty()) throw UsageError("there is no text: give it with -p TEXT, or on standard input");
   answer_once(text);
+}
+
+void run(const CLI::App& command, Options& options) {
+  std::optional<ProfileFile> profile;
+  if (!options.profile.empty()) options.text.profile = &profile.emplace(options.profile).profile();
+  run_model(command, options);
+  if (profile) {
+    flush();  // the answer first
+    profile->finish();
+  }
 }
 
 }  // namespace
@@ -111,6 +125,8 @@ void add_run(CLI::App& app) {
   add_json(*command, graph.json);
   command->get_option("--json")->group(kGraph);
   add_threads(*command);
+  command->add_option("--profile", options->profile, "Write where the time goes, as a Chrome trace, and a table of it on stderr")
+      ->type_name("F.json");
   add_verbose(*command, text.verbose, "Say on stderr how long it took: tokens, tokens/s, seed");
   add_examples(*command,
                "  quern run model.gguf                                   chat; /help lists what can be done there\n"

@@ -67,6 +67,7 @@ Answerer::Answerer(const TextRunOptions& options) {
   engine::EngineOptions limits;
   limits.context_length = options.context;
   limits.max_sequences = 1;
+  limits.profile = options.profile;
   engine_ = std::make_unique<engine::Engine>(model_, text_.tokenizer, process_pool(), limits);
   if (options.verbose)
     for (const std::string& note : text_.tokenizer->notes()) fmt::print(stderr, "quern: note: {}\n", printable(note));

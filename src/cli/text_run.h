@@ -32,6 +32,7 @@ struct TextRunOptions {
   std::int64_t context = 0;  // 0: the model's own
   runtime::Precision precision = runtime::Precision::fast;
   bool verbose = false;
+  plan::Profile* profile = nullptr;
 };
 
 /// A number that shapes answers: an option of `quern run`, and of /set in a chat.

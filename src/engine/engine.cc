@@ -69,7 +69,10 @@ class Engine::Scheduler {
         runner_(std::move(model), pool, limits_.blocks, limits_.max_sequences, limits_.max_blocks_per_sequence),
         batcher_(limits_, [this, workers = options.max_workers](const runtime::Batch& batch) { return runner_.run(batch, workers); }),
         statistics_(batcher_.statistics()),
-        thread_([this] { run(); }) {}
+        thread_([this, profile = options.profile] {
+          runner_.set_profile(profile);
+          run();
+        }) {}
 
   ~Scheduler() {
     {

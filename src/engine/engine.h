@@ -18,6 +18,7 @@ struct EngineOptions {
   std::int64_t cache_tokens = 0;    // tokens in the cache over all sequences, 0: context_length (one full sequence, shared by all)
   std::int64_t step_tokens = 512;  // tokens computed in one step: one of every running request first, then pieces of prompts (at least one)
   unsigned max_workers = ~0u;      // of the pool
+  plan::Profile* profile = nullptr;  // written while requests run, if there is one; must live longer than the engine
 };
 
 /// What a submitted request gives back: events, one after the other. Safe to use from one thread while the engine runs; dropping it

@@ -91,6 +91,14 @@ struct Op {
   /// Scalar C++, sums in f64, obviously right: the oracle of every fast kernel, and what runs where there is none. May not throw.
   void (*reference)(const Call&) = nullptr;
   Trait traits = Trait::pure;
+
+  // What a call costs whatever kernel runs it; for profiles, after the run. An operand may have been overwritten by then, so its values
+  // only count: they lead to no memory.
+  /// Arithmetic: a multiplication and an addition count as two. Null: one an element of output 0 when elementwise, else none.
+  double (*operations)(const Call&) = nullptr;
+  /// Bytes read or written of operand i (inputs, then outputs) of those that are there, where that is not always the whole. Null: the
+  /// whole.
+  double (*touched_bytes)(const Call&, std::size_t i) = nullptr;
 };
 
 /// The ops that a text may name; `ops/registry.h` has the project's own list.

@@ -1,4 +1,7 @@
 // Convolutions over any number of spatial axes, channels first. Canonical meaning: ONNX Conv-11, ConvInteger-10, ConvTranspose-11.
+#include <algorithm>
+
+#include "ops/detail/cost.h"
 #include "ops/detail/elementwise.h"
 #include "ops/detail/window.h"
 #include "ops/registry.h"
@@ -205,16 +208,32 @@ void conv_transpose_reference(const Call& call) {
   });
 }
 
+/// A filter of the weights for each element of the output, or (transposed) of the input.
+double conv_operations(const Call& call) {
+  const TensorView& w = call.in(1);
+  return 2.0 * double(call.out(0).elements()) * double(w.elements()) / double(std::max<std::int64_t>(1, w.dims[0]));
+}
+double conv_transpose_operations(const Call& call) {
+  const TensorView& w = call.in(1);
+  return 2.0 * double(call.in(0).elements()) * double(w.elements()) / double(std::max<std::int64_t>(1, w.dims[0]));
+}
+
 }  // namespace
 
-const Op conv{
-    .name = "conv", .min_inputs = 2, .max_inputs = 3, .attributes = kAttributes, .infer = infer_conv, .reference = conv_reference};
+const Op conv{.name = "conv",
+              .min_inputs = 2,
+              .max_inputs = 3,
+              .attributes = kAttributes,
+              .infer = infer_conv,
+              .reference = conv_reference,
+              .operations = conv_operations};
 const Op conv_integer{.name = "conv_integer",
                       .min_inputs = 2,
                       .max_inputs = 4,
                       .attributes = kAttributes,
                       .infer = infer_conv_integer,
-                      .reference = conv_integer_reference};
+                      .reference = conv_integer_reference,
+                      .operations = conv_operations};
 const Op conv_transpose{
     .name = "conv_transpose",
     .min_inputs = 2,
@@ -229,6 +248,7 @@ const Op conv_transpose{
                    {"strides", Ints{}}},
     .infer = infer_conv_transpose,
     .reference = conv_transpose_reference,
+    .operations = conv_transpose_operations,
 };
 
 }  // namespace quern::ops

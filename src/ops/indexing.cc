@@ -3,6 +3,7 @@
 // having read zeros and written nothing for it.
 #include <cstring>
 
+#include "ops/detail/cost.h"
 #include "ops/detail/elementwise.h"
 #include "ops/registry.h"
 
@@ -281,20 +282,27 @@ void one_hot_reference(const Call& call) {
 
 }  // namespace
 
-const Op gather{
-    .name = "gather", .min_inputs = 2, .max_inputs = 2, .attributes = {{"axis", 0}}, .infer = infer_gather, .reference = gather_reference};
+const Op gather{.name = "gather",
+                .min_inputs = 2,
+                .max_inputs = 2,
+                .attributes = {{"axis", 0}},
+                .infer = infer_gather,
+                .reference = gather_reference,
+                .touched_bytes = picked_bytes};
 const Op gather_elements{.name = "gather_elements",
                          .min_inputs = 2,
                          .max_inputs = 2,
                          .attributes = {{"axis", 0}},
                          .infer = infer_gather_elements,
-                         .reference = gather_elements_reference};
+                         .reference = gather_elements_reference,
+                         .touched_bytes = picked_bytes};
 const Op gather_nd{.name = "gather_nd",
                    .min_inputs = 2,
                    .max_inputs = 2,
                    .attributes = {{"batch_dims", 0}},
                    .infer = infer_gather_nd,
-                   .reference = gather_nd_reference};
+                   .reference = gather_nd_reference,
+                   .touched_bytes = picked_bytes};
 const Op scatter_elements{.name = "scatter_elements",
                           .min_inputs = 3,
                           .max_inputs = 3,

@@ -7,6 +7,7 @@
 #include "base/float16.h"
 #include "dtypes/a8.h"
 #include "dtypes/dequantize.h"
+#include "ops/detail/cost.h"
 #include "ops/registry.h"
 
 namespace quern::ops {
@@ -88,6 +89,53 @@ void store_floats(const TensorView& y, std::int64_t element, const std::vector<f
     std::memcpy(y.as<float>() + element, values.data(), values.size() * sizeof(float));
 }
 
+/// Keys that each token attends to, at most as many as its blocks hold, for each token f(keys, sequence).
+template <class F>
+void for_each_attention(const Call& c, F f) {
+  const std::int64_t most = c.in(1).dims[3] * c.in(3).dims[1];
+  for (std::int64_t t = 0; t < c.in(0).dims[0]; ++t)
+    f(std::clamp<std::int64_t>(std::int64_t{c.in(5).as<std::int32_t>()[t]} + 1, 0, most), c.in(4).as<std::int32_t>()[t]);
+}
+
+double linear_operations(const Call& c) {
+  double outs = 0;
+  for (std::size_t i = 0; i < c.node->outputs.size(); ++i) outs += double(c.out(i).elements());
+  return 2.0 * double(c.in(0).dims[1]) * outs;
+}
+
+/// A score and a sum of values for every head and key that a token attends to.
+double attention_operations(const Call& c) {
+  double pairs = 0;
+  for_each_attention(c, [&](std::int64_t keys, std::int32_t) { pairs += double(keys); });
+  return 4.0 * pairs * double(c.in(0).dims[1] * c.in(0).dims[2]);
+}
+
+/// Of keys and values, what the longest row of each sequence attends to, once (tokens of a sequence stand together).
+double attention_bytes(const Call& c, std::size_t i) {
+  if (i != 1 && i != 2) return double((i == 6 ? c.out(0) : c.in(i)).bytes());
+  double total = 0;
+  std::int64_t longest = 0;
+  std::int32_t current = -1;
+  for_each_attention(c, [&](std::int64_t keys, std::int32_t sequence) {
+    if (sequence != current) total += double(longest), longest = 0;
+    current = sequence;
+    longest = std::max(longest, keys);
+  });
+  const std::int64_t head_dim = c.in(0).dims[2];
+  return (total + double(longest)) * double(c.in(1).dims[1] * row_bytes(c.in(i).dtype, head_dim));
+}
+
+/// Of the cache, only the new tokens' places.
+double kv_write_bytes(const Call& c, std::size_t i) {
+  if (i == 0) return 0;
+  return i == 3 ? double(row_bytes(c.out(0).dtype, c.in(1).elements())) : double(c.in(i).bytes());
+}
+
+double embedding_bytes(const Call& c, std::size_t i) {
+  if (i == 0) return double(c.in(1).elements() * row_bytes(c.in(0).dtype, c.in(0).dims[1]));
+  return double((i == 2 ? c.out(0) : c.in(i)).bytes());
+}
+
 }  // namespace
 
 /// y[t] = table[ids[t]] as f32. Shapes: table [vocabulary, width] of any type; ids [tokens] i32 in [0, vocabulary); y [tokens, width].
@@ -109,6 +157,7 @@ const Op embedding{
             for_each_in_row(table.data + ids.as<std::int32_t>()[t] * row_bytes(table.dtype, table.dims[1]), table.dtype, table.dims[1],
                             [&](std::int64_t i, float v) { y.as<float>()[t * table.dims[1] + i] = v; });
         },
+    .touched_bytes = embedding_bytes,
 };
 
 /// y = s / sqrt(mean(s²) + epsilon) * weight over the last dimension, where s = x, or x + residual where there is a residual; s is then the
@@ -152,6 +201,7 @@ const Op rms_norm{
           }
         },
     .traits = Trait::pure | Trait::in_place,
+    .operations = detail::per_output<4>,
 };
 
 /// y[i] = x · w[i]ᵀ for one or more weights. Shapes: x [rows, width]; w[i] [out[i], width] of any float or block type; y[i] [rows, out[i]]
@@ -197,6 +247,7 @@ const Op linear{
               }
           }
         },
+    .operations = linear_operations,
 };
 
 /// Rows of f32 as unsigned 8-bit integers with a scale and a minimum every 32 values: what integer products take.
@@ -215,6 +266,7 @@ const Op quantize_activations{
           const auto &x = c.in(0), &y = c.out(0);
           dtypes::quantize_a8(x.as<float>(), y.data, x.elements() / 32);
         },
+    .operations = detail::per_output<4>,
 };
 
 /// The rotation of every position: y[t, 0, i] = magnitude * cos(positions[t] * frequencies[i]), y[t, 1, i] the same with sin.
@@ -287,6 +339,7 @@ const Op rope{
             }
         },
     .traits = Trait::pure | Trait::in_place,
+    .operations = detail::per_output<3>,
 };
 
 /// Writes the keys (or values) of new tokens into their places of a paged cache.
@@ -330,6 +383,7 @@ const Op kv_write{
           }
         },
     .traits = Trait::writes_state | Trait::pure,
+    .touched_bytes = kv_write_bytes,
 };
 
 /// Causal attention over a paged cache, heads grouped over fewer key-value heads:
@@ -417,6 +471,8 @@ const Op paged_attention{
             }
           }
         },
+    .operations = attention_operations,
+    .touched_bytes = attention_bytes,
 };
 
 /// y = f(gate) * up, element by element; f by `activation`: silu(x) = x * sigmoid(x), or gelu_tanh, which is
@@ -450,6 +506,7 @@ const Op glu{
           store_floats(c.out(0), 0, y);
         },
     .traits = Trait::pure | Trait::elementwise | Trait::in_place,
+    .operations = detail::per_output<5>,
 };
 
 /// y[r] = x[rows[r]]. Shapes: x [n, width] of a plain type; rows [r] i32 in [0, n); y [r, width].
@@ -470,6 +527,7 @@ const Op take_rows{
           for (std::int64_t r = 0; r < c.in(1).dims[0]; ++r)
             std::memcpy(c.out(0).data + r * size, c.in(0).data + c.in(1).as<std::int32_t>()[r] * size, static_cast<std::size_t>(size));
         },
+    .touched_bytes = detail::picked_bytes,
 };
 
 }  // namespace quern::ops

@@ -3,6 +3,7 @@
 #include <cstring>
 #include <limits>
 
+#include "ops/detail/cost.h"
 #include "ops/detail/elementwise.h"
 #include "ops/registry.h"
 
@@ -390,7 +391,8 @@ const Op split{.name = "split",
                .attributes = {{"axis", 0}, {"outputs", {}}},
                .infer = infer_split,
                .reference = split_reference};
-const Op slice{.name = "slice", .min_inputs = 3, .max_inputs = 5, .infer = infer_slice, .reference = slice_reference};
+const Op slice{
+    .name = "slice", .min_inputs = 3, .max_inputs = 5, .infer = infer_slice, .reference = slice_reference, .touched_bytes = picked_bytes};
 const Op pad{
     .name = "pad", .min_inputs = 2, .max_inputs = 4, .attributes = {{"mode", "constant"}}, .infer = infer_pad, .reference = pad_reference};
 const Op tile{.name = "tile", .min_inputs = 2, .max_inputs = 2, .infer = infer_tile, .reference = tile_reference};

@@ -3,6 +3,7 @@
 #include <cmath>
 #include <limits>
 
+#include "ops/detail/cost.h"
 #include "ops/detail/elementwise.h"
 #include "ops/registry.h"
 
@@ -184,39 +185,52 @@ void lrn_reference(const Call& call) {
 
 }  // namespace
 
-const Op softmax{.name = "softmax", .attributes = {{"axis", -1}}, .infer = infer_softmax, .reference = softmax_reference<false>};
-const Op log_softmax{.name = "log_softmax", .attributes = {{"axis", -1}}, .infer = infer_softmax, .reference = softmax_reference<true>};
+const Op softmax{.name = "softmax",
+                 .attributes = {{"axis", -1}},
+                 .infer = infer_softmax,
+                 .reference = softmax_reference<false>,
+                 .operations = per_output<5>};
+const Op log_softmax{.name = "log_softmax",
+                     .attributes = {{"axis", -1}},
+                     .infer = infer_softmax,
+                     .reference = softmax_reference<true>,
+                     .operations = per_output<5>};
 const Op layer_normalization{.name = "layer_normalization",
                              .min_inputs = 2,
                              .max_inputs = 3,
                              .attributes = {{"axis", -1}, {"epsilon", 1e-5}, {"stash_type", 1}},
                              .infer = infer_layer,
-                             .reference = layer_reference<true>};
+                             .reference = layer_reference<true>,
+                             .operations = per_output<8>};
 const Op rms_normalization{.name = "rms_normalization",
                            .min_inputs = 2,
                            .max_inputs = 2,
                            .attributes = {{"axis", -1}, {"epsilon", 1e-5}, {"stash_type", 1}},
                            .infer = infer_layer,
-                           .reference = layer_reference<false>};
+                           .reference = layer_reference<false>,
+                           .operations = per_output<4>};
 const Op batch_normalization{.name = "batch_normalization",
                              .min_inputs = 5,
                              .max_inputs = 5,
                              .attributes = {{"epsilon", 1e-5}, {"momentum", 0.9}, {"training_mode", 0}},
                              .infer = infer_batch,
-                             .reference = batch_reference};
+                             .reference = batch_reference,
+                             .operations = per_output<2>};
 const Op instance_normalization{
     .name = "instance_normalization",
     .min_inputs = 3,
     .max_inputs = 3,
     .attributes = {{"epsilon", 1e-5}},
     .infer = infer_instance,
-    .reference = [](const Call& call) { normalize_groups(call, std::max<std::int64_t>(1, call.in(0).dims[1])); }};
+    .reference = [](const Call& call) { normalize_groups(call, std::max<std::int64_t>(1, call.in(0).dims[1])); },
+    .operations = per_output<8>};
 const Op group_normalization{.name = "group_normalization",
                              .min_inputs = 3,
                              .max_inputs = 3,
                              .attributes = {{"epsilon", 1e-5}, {"num_groups", {}}, {"stash_type", 1}},
                              .infer = infer_group,
-                             .reference = [](const Call& call) { normalize_groups(call, call.node->integer("num_groups")); }};
+                             .reference = [](const Call& call) { normalize_groups(call, call.node->integer("num_groups")); },
+                             .operations = per_output<8>};
 const Op lrn{.name = "lrn",
              .attributes = {{"alpha", 0.0001}, {"beta", 0.75}, {"bias", 1.0}, {"size", {}}},
              .infer = infer_lrn,

@@ -2,6 +2,7 @@
 // GlobalAveragePool-1, GlobalMaxPool-1.
 #include <limits>
 
+#include "ops/detail/cost.h"
 #include "ops/detail/elementwise.h"
 #include "ops/detail/window.h"
 #include "ops/registry.h"
@@ -134,6 +135,12 @@ void global_reference(const Call& call) {
   });
 }
 
+double pool_operations(const Call& call) {
+  double window = 1;
+  for (const std::int64_t size : call.node->integers("kernel_shape")) window *= double(size);
+  return window * double(call.out(0).elements());
+}
+
 }  // namespace
 
 const Op max_pool{
@@ -146,6 +153,7 @@ const Op max_pool{
           infer_pool(c);
         },
     .reference = max_pool_reference,
+    .operations = pool_operations,
 };
 const Op average_pool{
     .name = "average_pool",
@@ -162,8 +170,10 @@ const Op average_pool{
           infer_pool(c);
         },
     .reference = average_pool_reference,
+    .operations = pool_operations,
 };
-const Op global_average_pool{.name = "global_average_pool", .infer = infer_global, .reference = global_reference<false>};
-const Op global_max_pool{.name = "global_max_pool", .infer = infer_global, .reference = global_reference<true>};
+const Op global_average_pool{
+    .name = "global_average_pool", .infer = infer_global, .reference = global_reference<false>, .operations = per_input<1>};
+const Op global_max_pool{.name = "global_max_pool", .infer = infer_global, .reference = global_reference<true>, .operations = per_input<1>};
 
 }  // namespace quern::ops

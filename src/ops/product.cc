@@ -1,4 +1,5 @@
 // Matrix products. Canonical meaning: ONNX MatMul-13, Gemm-13, MatMulInteger-10.
+#include "ops/detail/cost.h"
 #include "ops/detail/elementwise.h"
 #include "ops/registry.h"
 
@@ -154,16 +155,35 @@ void matmul_integer_reference(const Call& call) {
   });
 }
 
+double matmul_operations(const Call& call) {
+  const TensorView& a = call.in(0);
+  return 2.0 * double(a.dims[a.rank - 1]) * double(call.out(0).elements());
+}
+double gemm_operations(const Call& call) {
+  const std::int64_t k = call.in(0).dims[call.node->integer("transA") != 0 ? 0 : 1];
+  return 2.0 * double(k) * double(call.out(0).elements());
+}
+
 }  // namespace
 
-const Op matmul{.name = "matmul", .min_inputs = 2, .max_inputs = 2, .infer = infer_matmul, .reference = matmul_reference};
+const Op matmul{.name = "matmul",
+                .min_inputs = 2,
+                .max_inputs = 2,
+                .infer = infer_matmul,
+                .reference = matmul_reference,
+                .operations = matmul_operations};
 const Op gemm{.name = "gemm",
               .min_inputs = 2,
               .max_inputs = 3,
               .attributes = {{"alpha", 1.0}, {"beta", 1.0}, {"transA", 0}, {"transB", 0}},
               .infer = infer_gemm,
-              .reference = gemm_reference};
-const Op matmul_integer{
-    .name = "matmul_integer", .min_inputs = 2, .max_inputs = 4, .infer = infer_matmul_integer, .reference = matmul_integer_reference};
+              .reference = gemm_reference,
+              .operations = gemm_operations};
+const Op matmul_integer{.name = "matmul_integer",
+                        .min_inputs = 2,
+                        .max_inputs = 4,
+                        .infer = infer_matmul_integer,
+                        .reference = matmul_integer_reference,
+                        .operations = matmul_operations};
 
 }  // namespace quern::ops

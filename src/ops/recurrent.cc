@@ -219,6 +219,11 @@ std::vector<ir::AttributeSpec> attributes(std::string_view own) {
   return all;
 }
 
+/// Of the products alone: every token of the sequences meets the weights of all gates, of its input and of its state.
+double product_operations(const Call& call) {
+  return 2.0 * double(call.in(0).rows()) * double(call.in(1).elements() + call.in(2).elements());
+}
+
 }  // namespace
 
 const Op lstm{.name = "lstm",
@@ -227,20 +232,23 @@ const Op lstm{.name = "lstm",
               .outputs = 3,
               .attributes = attributes("input_forget"),
               .infer = [](InferContext& c) { infer_recurrent(c, 4, 3); },
-              .reference = lstm_reference};
+              .reference = lstm_reference,
+              .operations = product_operations};
 const Op gru{.name = "gru",
              .min_inputs = 3,
              .max_inputs = 6,
              .outputs = 2,
              .attributes = attributes("linear_before_reset"),
              .infer = [](InferContext& c) { infer_recurrent(c, 3, 2); },
-             .reference = gru_reference};
+             .reference = gru_reference,
+             .operations = product_operations};
 const Op rnn{.name = "rnn",
              .min_inputs = 3,
              .max_inputs = 6,
              .outputs = 2,
              .attributes = attributes({}),
              .infer = [](InferContext& c) { infer_recurrent(c, 1, 1); },
-             .reference = rnn_reference};
+             .reference = rnn_reference,
+             .operations = product_operations};
 
 }  // namespace quern::ops

@@ -3,6 +3,7 @@
 #include <cmath>
 #include <limits>
 
+#include "ops/detail/cost.h"
 #include "ops/detail/elementwise.h"
 #include "ops/registry.h"
 
@@ -183,8 +184,12 @@ void log_sum_exp_reference(const Call& call) {
 
 template <class List>
 Op reduction(std::string_view name, void (*reference)(const Call&), void (*infer)(InferContext&) = infer_reduce<List>) {
-  return Op{
-      .name = name, .max_inputs = 2, .attributes = {{"keepdims", 1}, {"noop_with_empty_axes", 0}}, .infer = infer, .reference = reference};
+  return Op{.name = name,
+            .max_inputs = 2,
+            .attributes = {{"keepdims", 1}, {"noop_with_empty_axes", 0}},
+            .infer = infer,
+            .reference = reference,
+            .operations = per_input<1>};
 }
 
 // arg_max, arg_min
@@ -262,13 +267,16 @@ const Op reduce_l1 = reduction<Numbers>("reduce_l1", reduce_reference<Numbers, L
 const Op reduce_l2 = reduction<Numbers>("reduce_l2", reduce_reference<Numbers, L2Of>);
 const Op reduce_log_sum = reduction<Numbers>("reduce_log_sum", reduce_reference<Numbers, LogSumOf>);
 const Op reduce_log_sum_exp = reduction<Floats>("reduce_log_sum_exp", log_sum_exp_reference);
-const Op arg_max{.name = "arg_max", .attributes = kArgAttributes, .infer = infer_arg, .reference = arg_reference<true>};
-const Op arg_min{.name = "arg_min", .attributes = kArgAttributes, .infer = infer_arg, .reference = arg_reference<false>};
+const Op arg_max{
+    .name = "arg_max", .attributes = kArgAttributes, .infer = infer_arg, .reference = arg_reference<true>, .operations = per_input<1>};
+const Op arg_min{
+    .name = "arg_min", .attributes = kArgAttributes, .infer = infer_arg, .reference = arg_reference<false>, .operations = per_input<1>};
 const Op cum_sum{.name = "cum_sum",
                  .min_inputs = 2,
                  .max_inputs = 2,
                  .attributes = {{"exclusive", 0}, {"reverse", 0}},
                  .infer = infer_cum_sum,
-                 .reference = cum_sum_reference};
+                 .reference = cum_sum_reference,
+                 .operations = per_input<1>};
 
 }  // namespace quern::ops

@@ -159,7 +159,13 @@ void Session::run(Binding& binding, std::span<const std::byte* const> inputs, un
     if (storage.kind == Storage::Kind::state) binding.views_[i].data = states_[storage.index];
   }
   running_ = &binding;
-  pool_.walk(binding.steps_, run_task, this, max_workers);
+  if (profile_ == nullptr) {
+    pool_.walk(binding.steps_, run_task, this, max_workers);
+  } else {
+    profile_->begin(binding.steps_, std::min(max_workers, pool_.workers()));
+    pool_.walk(binding.steps_, run_task_in_profile, this, max_workers);
+    profile_->end(program_, binding.values_, binding.calls_, binding.steps_, binding.arena_bytes_);
+  }
   // The first step in order that failed: those after it may have met what it left unfinished.
   const std::size_t steps = binding.calls_.size();
   for (std::size_t s = 0; s < steps; ++s)
@@ -177,6 +183,12 @@ void Session::run_task(void* context, std::uint32_t step, std::uint32_t task, un
   const std::int64_t begin = units * task / tasks, end = units * (task + 1) / tasks;
   if (begin == end) return;
   session.program_->steps()[step].kernel->run(binding.calls_[step], begin, end, session.scratch_ + worker * session.scratch_stride_);
+}
+
+void Session::run_task_in_profile(void* context, std::uint32_t step, std::uint32_t task, unsigned worker) noexcept {
+  const std::int64_t begin = Profile::now();
+  run_task(context, step, task, worker);
+  static_cast<Session*>(context)->profile_->add(worker, step, task, begin);
 }
 
 }  // namespace quern::plan

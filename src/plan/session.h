@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "base/thread_pool.h"
+#include "plan/profile.h"
 #include "plan/program.h"
 
 namespace quern::plan {
@@ -54,6 +55,8 @@ class Session {
   /// Runs all steps. `inputs`: the bytes of each input, of the binding's shapes. At most `max_workers` take part; the result does not
   /// depend on it. Errors: invalid_argument when a kernel met data it cannot use (an index out of range); the outputs are then undefined.
   void run(Binding& binding, std::span<const std::byte* const> inputs, unsigned max_workers = ~0u);
+  /// Every run from now on is written down in `profile`, which must live as long; null: in none. Without one it costs nothing.
+  void set_profile(Profile* profile) { profile_ = profile; }
   /// Bytes of arena and scratch held now.
   std::int64_t memory_bytes() const { return arena_capacity_ + scratch_capacity_; }
 
@@ -61,6 +64,7 @@ class Session {
 
  private:
   static void run_task(void* context, std::uint32_t step, std::uint32_t task, unsigned worker) noexcept;
+  static void run_task_in_profile(void* context, std::uint32_t step, std::uint32_t task, unsigned worker) noexcept;
   Binding* find(std::span<const std::int64_t> values) const;
   void reserve(std::int64_t arena, std::int64_t scratch);
 
@@ -73,6 +77,7 @@ class Session {
   std::int64_t arena_capacity_ = 0, scratch_capacity_ = 0, scratch_stride_ = 0;
   std::uint64_t clock_ = 0;
   Binding* running_ = nullptr;
+  Profile* profile_ = nullptr;
 };
 
 }  // namespace quern::plan

@@ -44,6 +44,8 @@ class GraphSession {
   /// Errors: invalid_argument (a wrong type, rank or size: names the input; data that an op cannot use: names the node),
   /// resource_exhausted.
   std::vector<ir::TensorView> run(std::span<const ir::TensorView> inputs);
+  /// See plan::Session::set_profile.
+  void set_profile(plan::Profile* profile) { session_.set_profile(profile); }
 
  private:
   ir::SymbolValues solve_symbols(std::span<const ir::TensorView> inputs) const;

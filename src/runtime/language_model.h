@@ -68,6 +68,9 @@ class LanguageRunner {
   /// Logits [rows, vocabulary], valid until the next run. Allocates nothing for a batch of sizes seen before.
   std::span<const float> run(const Batch& batch, unsigned max_workers = ~0u);
 
+  /// See plan::Session::set_profile.
+  void set_profile(plan::Profile* profile) { session_.set_profile(profile); }
+
   const LanguageModel& model() const { return *model_; }
   std::int64_t blocks() const { return blocks_; }
   std::int64_t max_sequences() const { return max_sequences_; }

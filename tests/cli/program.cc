@@ -11,6 +11,7 @@
 #include <cstdlib>
 #include <fstream>
 #include <iterator>
+#include <sstream>
 #include <stdexcept>
 #include <thread>
 
@@ -113,6 +114,16 @@ bool Terminal::shows(const std::string& text) {
     if (!open || std::chrono::steady_clock::now() > end) return false;
     open = read_some(100);
   }
+}
+
+double Terminal::processor_seconds() const {
+  const std::string line = read_file("/proc/" + std::to_string(child_) + "/stat");
+  std::istringstream fields(line.substr(line.rfind(')') + 2));  // the name before it may hold anything
+  std::string skipped;
+  for (int i = 0; i < 11; ++i) fields >> skipped;
+  double user = 0, system = 0;
+  fields >> user >> system;
+  return (user + system) / double(::sysconf(_SC_CLK_TCK));
 }
 
 int Terminal::status() {

@@ -27,6 +27,8 @@ class Terminal {
   void type(const std::string& keys);
   /// Waits until the text has appeared since the last call that found one; false when it has not within some seconds.
   bool shows(const std::string& text);
+  /// What the program has used up so far, in seconds; counted in ticks of 1/100.
+  double processor_seconds() const;
   /// Waits for the program's end: its exit status, or -1 when it does not end.
   int status();
   /// All that was shown, for messages.
