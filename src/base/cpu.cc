@@ -1,17 +1,15 @@
 #include "base/cpu.h"
 
-#include <sched.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cstdint>
 #include <cstdlib>
 #include <fstream>
-#include <set>
 #include <string>
-#include <utility>
 
 #include "base/error.h"
+#include "base/topology.h"
 
 #if defined(__x86_64__)
 #include <cpuid.h>
@@ -134,20 +132,7 @@ bool has_isa(Isa isa) {
 }
 
 int usable_cores() {
-  cpu_set_t mask;
-  CPU_ZERO(&mask);
-  std::set<std::pair<std::string, std::string>> cores;
-  int threads = 0;
-  if (sched_getaffinity(0, sizeof mask, &mask) == 0) {
-    for (int cpu = 0; cpu < CPU_SETSIZE; ++cpu) {
-      if (!CPU_ISSET(cpu, &mask)) continue;
-      ++threads;
-      const std::string topology = "/sys/devices/system/cpu/cpu" + std::to_string(cpu) + "/topology/";
-      const std::string core = first_line(topology + "core_id");
-      if (!core.empty()) cores.emplace(first_line(topology + "physical_package_id"), core);
-    }
-  }
-  int count = cores.empty() ? threads : static_cast<int>(cores.size());
+  auto count = static_cast<int>(read_topology("/sys/devices/system", allowed_cpus()).cores.size());
   if (count < 1) count = static_cast<int>(std::max(1L, sysconf(_SC_NPROCESSORS_ONLN)));
   if (const auto limit = quota()) count = std::min(count, *limit);
   return count;

@@ -1,5 +1,9 @@
 #include "base/thread_pool.h"
 
+#include <sched.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
 #include <chrono>
 #include <exception>
 #include <string>
@@ -44,15 +48,52 @@ constexpr std::uint64_t word(std::uint32_t number, std::uint32_t count) { return
 constexpr std::uint32_t number_of(std::uint64_t word) { return static_cast<std::uint32_t>(word >> 32); }
 constexpr std::uint32_t count_of(std::uint64_t word) { return static_cast<std::uint32_t>(word); }
 
+/// The calling thread runs on these hardware threads only; where the system refuses, anywhere.
+void run_on(const std::vector<int>& cpus) {
+  cpu_set_t mask;
+  CPU_ZERO(&mask);
+  for (const int cpu : cpus)
+    if (cpu < CPU_SETSIZE) CPU_SET(cpu, &mask);
+  ::sched_setaffinity(0, sizeof mask, &mask);
+}
+
+/// Asks Linux (6.12 and later; older ones do nothing) to give the calling thread its share of a busy core in short pieces: at the same
+/// priority, so nobody gets less. A worker that is put aside in a task makes the others wait, hence sleep; with short pieces it is back
+/// soon, and they, woken, need not wait for the end of somebody's piece: all run at the same moments (docs/decisions/0006 has figures).
+void ask_for_short_slices() {
+#if defined(SYS_sched_setattr)
+  struct {  // struct sched_attr, version 0: sched_setattr(2)
+    std::uint32_t size = 48, policy = 0;
+    std::uint64_t flags = 0;
+    std::int32_t nice = 0;
+    std::uint32_t priority = 0;
+    std::uint64_t runtime_ns = 0, deadline_ns = 0, period_ns = 0;
+  } attributes;
+  static_assert(sizeof attributes == 48);
+  constexpr std::uint64_t kSlice = 100'000;  // the least that Linux takes
+  if (::syscall(SYS_sched_getattr, 0, &attributes, sizeof attributes, 0) != 0 || attributes.policy != SCHED_OTHER) return;
+  attributes.runtime_ns = kSlice;
+  ::syscall(SYS_sched_setattr, 0, &attributes, 0);  // refused: as before
+#endif
+}
+
 std::atomic<unsigned> default_workers{0};
 
 }  // namespace
 
-ThreadPool::ThreadPool(unsigned workers) {
+ThreadPool::ThreadPool(unsigned workers) : ThreadPool(workers, read_topology("/sys/devices/system", allowed_cpus())) {}
+
+ThreadPool::ThreadPool(unsigned workers, const Topology& topology) {
   if (workers == 0) workers = static_cast<unsigned>(usable_cores());
   try {
+    const std::vector<int> nodes = topology.nodes > 1 ? spread_workers(topology, workers) : std::vector<int>();
     threads_.reserve(workers - 1);
-    for (unsigned w = 1; w < workers; ++w) threads_.emplace_back([this, w] { worker_loop(w); });
+    for (unsigned w = 1; w < workers; ++w)
+      threads_.emplace_back([this, w, near = nodes.empty() ? std::vector<int>() : topology.cpus_of(nodes[w])] {
+        ask_for_short_slices();
+        if (!near.empty()) run_on(near);
+        worker_loop(w);
+      });
   } catch (const std::exception& e) {  // the limits of the system; length_error and bad_alloc of absurd numbers
     stop();
     throw Error(Code::resource_exhausted, "cannot start " + std::to_string(workers) + " threads: " + e.what()).hint("ask for fewer");
@@ -70,6 +111,10 @@ void ThreadPool::stop() {
 
 void ThreadPool::walk(std::span<const Step> steps, Task task, void* context, unsigned max_workers) {
   if (steps.empty()) return;
+  if (thread_local bool asked = false; max_workers > 1 && !asked && !threads_.empty()) {
+    asked = true;
+    ask_for_short_slices();
+  }
   const std::lock_guard lock(one_walk_);
   if (steps.size() > progress_size_) {
     progress_size_ = steps.size() + steps.size() / 2;

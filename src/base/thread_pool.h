@@ -8,6 +8,8 @@
 #include <thread>
 #include <vector>
 
+#include "base/topology.h"
+
 namespace quern {
 
 /// The workers of the process, who walk lists of steps together. One walk at a time; the calling thread takes part as worker 0.
@@ -27,6 +29,10 @@ class ThreadPool {
   /// `workers` counts the calling thread; 0 takes one a physical core that this process may use.
   /// Errors: resource_exhausted when the system refuses so many threads.
   explicit ThreadPool(unsigned workers = 0);
+  /// The same on a machine of that shape. Where it has several nodes, the workers are spread over them (spread_workers) and each may run on
+  /// any core of its own, so that the pages it touches first stay near. Within a node nothing is pinned: beside other work a pinned worker
+  /// waits for its core while another one is free. The calling thread is left alone.
+  ThreadPool(unsigned workers, const Topology& topology);
   ~ThreadPool();
   ThreadPool(const ThreadPool&) = delete;
   ThreadPool& operator=(const ThreadPool&) = delete;

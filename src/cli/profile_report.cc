@@ -78,7 +78,7 @@ std::string kernel_name(const plan::ProgramStep& step) {
   return fmt::format("{} ({})", op, printable(kernel));
 }
 
-/// "blk.*.ffn_up" of "blk.7.ffn_up": layers are told together.
+/// "blk.*.ffn_down" of "blk.7.ffn_down": layers are told together.
 std::string node_pattern(const plan::ProgramStep& step) {
   std::string pattern;
   for (const char c : step.node->name.empty() ? std::string(step.node->op->name) : step.node->name) {

@@ -89,12 +89,14 @@ void store_floats(const TensorView& y, std::int64_t element, const std::vector<f
     std::memcpy(y.as<float>() + element, values.data(), values.size() * sizeof(float));
 }
 
-/// Keys that each token attends to, at most as many as its blocks hold, for each token f(keys, sequence).
+/// The keys [first, end) that each token sees, inside what its blocks hold: f(sequence, first, end).
 template <class F>
 void for_each_attention(const Call& c, F f) {
-  const std::int64_t most = c.in(1).dims[3] * c.in(3).dims[1];
-  for (std::int64_t t = 0; t < c.in(0).dims[0]; ++t)
-    f(std::clamp<std::int64_t>(std::int64_t{c.in(5).as<std::int32_t>()[t]} + 1, 0, most), c.in(4).as<std::int32_t>()[t]);
+  const std::int64_t most = c.in(1).dims[3] * c.in(3).dims[1], window = c.node->integer("window");
+  for (std::int64_t t = 0; t < c.in(0).dims[0]; ++t) {
+    const std::int64_t end = std::clamp<std::int64_t>(std::int64_t{c.in(5).as<std::int32_t>()[t]} + 1, 0, most);
+    f(c.in(4).as<std::int32_t>()[t], window > 0 ? std::max<std::int64_t>(0, end - window) : 0, end);
+  }
 }
 
 double linear_operations(const Call& c) {
@@ -103,26 +105,29 @@ double linear_operations(const Call& c) {
   return 2.0 * double(c.in(0).dims[1]) * outs;
 }
 
-/// A score and a sum of values for every head and key that a token attends to.
+/// A score and a sum of values for every head and key that a token sees.
 double attention_operations(const Call& c) {
   double pairs = 0;
-  for_each_attention(c, [&](std::int64_t keys, std::int32_t) { pairs += double(keys); });
+  for_each_attention(c, [&](std::int32_t, std::int64_t first, std::int64_t end) { pairs += double(end - first); });
   return 4.0 * pairs * double(c.in(0).dims[1] * c.in(0).dims[2]);
 }
 
-/// Of keys and values, what the longest row of each sequence attends to, once (tokens of a sequence stand together).
+/// Of keys and values, what any token of a sequence sees, once (tokens of a sequence stand together).
 double attention_bytes(const Call& c, std::size_t i) {
-  if (i != 1 && i != 2) return double((i == 6 ? c.out(0) : c.in(i)).bytes());
+  if (i != 1 && i != 2) return double((i < c.node->inputs.size() ? c.in(i) : c.out(0)).bytes());
   double total = 0;
-  std::int64_t longest = 0;
+  std::int64_t first_seen = 0, last_seen = 0;
   std::int32_t current = -1;
-  for_each_attention(c, [&](std::int64_t keys, std::int32_t sequence) {
-    if (sequence != current) total += double(longest), longest = 0;
+  for_each_attention(c, [&](std::int32_t sequence, std::int64_t first, std::int64_t end) {
+    if (sequence != current) {
+      total += double(last_seen - first_seen);
+      first_seen = first, last_seen = end;
+    }
     current = sequence;
-    longest = std::max(longest, keys);
+    first_seen = std::min(first_seen, first), last_seen = std::max(last_seen, end);
   });
-  const std::int64_t head_dim = c.in(0).dims[2];
-  return (total + double(longest)) * double(c.in(1).dims[1] * row_bytes(c.in(i).dtype, head_dim));
+  total += double(last_seen - first_seen);
+  return total * double(c.in(1).dims[1] * row_bytes(c.in(i).dtype, c.in(0).dims[2]));
 }
 
 /// Of the cache, only the new tokens' places.

@@ -53,7 +53,7 @@ Cost cost_of(const Program& program, const ProgramStep& step, const ir::Call& ca
   };
   for (std::size_t i = 0; i < step.inputs.size(); ++i)
     if (step.inputs[i] >= 0) add(i, step.inputs[i], call.in(i));
-  for (std::size_t i = 0; i < step.outputs.size(); ++i) add(step.inputs.size() + i, step.outputs[i], call.out(i));
+  for (std::size_t i = 0; i < step.node->outputs.size(); ++i) add(step.inputs.size() + i, step.outputs[i], call.out(i));  // no workspace
   return cost;
 }
 
@@ -85,8 +85,10 @@ void Profile::end(const std::shared_ptr<const Program>& program, std::span<const
   group->processor_ns += double(processor_ns);
   for (std::size_t s = 0; s < steps.size(); ++s) {
     Step& step = group->steps[s];
-    const Cost cost = cost_of(*program, program->steps()[s], calls[s], arena_bytes > cache_bytes());
     step.tasks = steps[s].tasks;
+    // The second part of a kernel writes the same slots as the first, which no other step does: a node's cost counts once.
+    if (s > 0 && program->steps()[s].outputs == program->steps()[s - 1].outputs) continue;
+    const Cost cost = cost_of(*program, program->steps()[s], calls[s], arena_bytes > cache_bytes());
     step.cost.operations += cost.operations;
     step.cost.bytes += cost.bytes;
     step.cost.memory_bytes += cost.memory_bytes;

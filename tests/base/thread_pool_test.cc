@@ -184,6 +184,54 @@ TEST(ThreadPool, idle_workers_use_no_processor_time) {
   EXPECT_LT(cpu_seconds() - before, 0.006);
 }
 
+TEST(ThreadPool, workers_of_a_machine_with_several_nodes_stay_on_theirs) {
+  const std::vector<int> cpus = allowed_cpus();
+  if (cpus.size() < 2) GTEST_SKIP() << "needs two hardware threads";
+  Topology topology;  // two nodes of a core each
+  topology.cores = {{{cpus[0]}, 0}, {{cpus[1]}, 1}};
+  topology.nodes = 2;
+  ThreadPool pool(4, topology);
+  struct Seen {
+    std::vector<int> cpus[4];
+    std::atomic<unsigned> arrived{0};
+  } seen;
+  const ThreadPool::Step step{4, -1};  // a task a worker: each waits for the others
+  pool.walk(
+      {&step, 1},
+      [](void* context, std::uint32_t, std::uint32_t, unsigned worker) noexcept {
+        auto& s = *static_cast<Seen*>(context);
+        s.cpus[worker] = allowed_cpus();
+        ++s.arrived;
+        while (s.arrived < 4) std::this_thread::yield();
+      },
+      &seen);
+  EXPECT_EQ(seen.cpus[0], cpus) << "the calling thread is the caller's";
+  EXPECT_EQ(seen.cpus[1], (std::vector{cpus[0]}));
+  EXPECT_EQ(seen.cpus[2], (std::vector{cpus[1]}));
+  EXPECT_EQ(seen.cpus[3], (std::vector{cpus[1]}));
+}
+
+TEST(ThreadPool, workers_of_a_machine_with_one_node_run_where_the_process_may) {
+  const std::vector<int> cpus = allowed_cpus();
+  ThreadPool pool(2);
+  if (read_topology("/sys/devices/system", cpus).nodes > 1) GTEST_SKIP() << "several nodes";
+  struct Seen {
+    std::vector<int> cpus[2];
+    std::atomic<unsigned> arrived{0};
+  } seen;
+  const ThreadPool::Step step{2, -1};
+  pool.walk(
+      {&step, 1},
+      [](void* context, std::uint32_t, std::uint32_t, unsigned worker) noexcept {
+        auto& s = *static_cast<Seen*>(context);
+        s.cpus[worker] = allowed_cpus();
+        ++s.arrived;
+        while (s.arrived < 2) std::this_thread::yield();
+      },
+      &seen);
+  EXPECT_EQ(seen.cpus[1], cpus);
+}
+
 TEST(ThreadPool, pools_come_and_go) {
   std::mt19937 random(7);
   for (int i = 0; i < 100; ++i) {

@@ -58,10 +58,11 @@ class Costs {
 };
 
 /// Five tokens of two sequences (rows 1 and 0 of the table) in a cache of 10 blocks of 16 tokens, 2 heads of 8; 4 query heads.
-Costs attention(const std::int32_t* sequence, const std::int32_t* positions) {
+Costs attention(const std::int32_t* sequence, const std::int32_t* positions, std::int64_t window = 0) {
   Costs costs(paged_attention);
   costs.in(DType::f32, {5, 4, 8}).in(DType::f16, {10, 2, 8, 16}).in(DType::f16, {10, 2, 16, 8}).in(DType::i32, {2, 3});
   costs.in(DType::i32, {5}, sequence).in(DType::i32, {5}, positions).out(DType::f32, {5, 4, 8});
+  costs.set("window", window);
   return costs;
 }
 
@@ -73,6 +74,13 @@ TEST(Cost, attention_counts_the_keys_that_each_token_sees) {
   EXPECT_EQ(costs.bytes(2), costs.bytes(1));
   EXPECT_EQ(costs.bytes(0), 5 * 4 * 8 * 4);
   EXPECT_EQ(costs.bytes(6), 5 * 4 * 8 * 4);
+}
+
+TEST(Cost, attention_counts_only_what_lies_in_the_window) {
+  const std::int32_t sequence[] = {1, 1, 1, 0, 0}, positions[] = {10, 11, 12, 0, 1};
+  Costs costs = attention(sequence, positions, 4);
+  EXPECT_EQ(costs.operations(), (4 + 4 + 4 + 1 + 2) * 4 * 32);
+  EXPECT_EQ(costs.bytes(2), (6 + 2) * 2 * 8 * 2) << "keys 7 … 12 and 0 … 1";
 }
 
 TEST(Cost, attention_counts_no_more_than_the_cache_whatever_the_positions_say) {

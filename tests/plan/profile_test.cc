@@ -105,6 +105,43 @@ TEST_F(ProfileTest, costs_are_those_of_the_ops_summed_over_runs) {
   EXPECT_EQ(group.steps[1].cost.operations, 2 * 30) << "one an element";
 }
 
+/// Every node as two steps over a workspace.
+class TwoPartBackend final : public Backend {
+ public:
+  std::string_view name() const override { return "two"; }
+  std::unique_ptr<Kernel> lower(const ir::Node&) override { return std::make_unique<Part>(false); }
+
+ private:
+  struct Part final : Kernel {
+    explicit Part(bool is_second) : is_second(is_second) {}
+    Split split(const ir::Call&) const override { return {}; }
+    ir::Dim workspace_bytes() const override { return is_second ? 0 : 64; }
+    std::unique_ptr<Kernel> second() const override { return is_second ? nullptr : std::make_unique<Part>(true); }
+    void run(const ir::Call&, std::int64_t, std::int64_t, std::byte*) const noexcept override {}
+    const char* name() const override { return "part"; }
+    bool is_second;
+  };
+};
+
+TEST_F(ProfileTest, a_node_that_runs_as_two_steps_costs_once) {
+  TwoPartBackend backend;
+  Backend* const backends[] = {&backend};
+  // Ops that say what they touch are asked about their own operands alone, never about a workspace.
+  const auto graph = ir::parse_graph("graph main(%x: f32[8, 4], %i: i32[2]) {\n %y = take_rows(%x, %i)\n return %y\n}", ops::find);
+  Session session(Program::compile(*graph, backends), pool_);
+  Profile profile;
+  session.set_profile(&profile);
+  const std::vector<float> x(32);
+  const std::vector<std::int32_t> rows(2);
+  const std::byte* inputs[] = {reinterpret_cast<const std::byte*>(x.data()), reinterpret_cast<const std::byte*>(rows.data())};
+  session.run(session.bind({}), inputs);
+  const Profile::Group& group = profile.groups()[0];
+  ASSERT_EQ(group.steps.size(), 2u);
+  EXPECT_EQ(group.steps[0].cost.bytes, 2 * 4 * 4 + 2 * 4 + 2 * 4 * 4);
+  EXPECT_EQ(group.steps[1].cost.bytes, 0);
+  EXPECT_EQ(group.steps[1].tasks, 1);
+}
+
 TEST_F(ProfileTest, results_are_the_same_bits_with_and_without) {
   const std::vector<float> without = run(123);
   Profile profile;
