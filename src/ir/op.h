@@ -97,7 +97,7 @@ struct Op {
   /// Arithmetic: a multiplication and an addition count as two. Null: one an element of output 0 when elementwise, else none.
   double (*operations)(const Call&) = nullptr;
   /// Bytes read or written of operand i (inputs, then outputs) of those that are there, where that is not always the whole. Null: the
-  /// whole.
+  /// whole, and then the sizes alone decide what the call costs, not the data.
   double (*touched_bytes)(const Call&, std::size_t i) = nullptr;
 };
 

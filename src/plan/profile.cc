@@ -88,11 +88,13 @@ void Profile::end(const std::shared_ptr<const Program>& program, std::span<const
     step.tasks = steps[s].tasks;
     // The second part of a kernel writes the same slots as the first, which no other step does: a node's cost counts once.
     if (s > 0 && program->steps()[s].outputs == program->steps()[s - 1].outputs) continue;
-    const Cost cost = cost_of(*program, program->steps()[s], calls[s], arena_bytes > cache_bytes());
-    step.cost.operations += cost.operations;
-    step.cost.bytes += cost.bytes;
-    step.cost.memory_bytes += cost.memory_bytes;
-    step.cost.arithmetic = cost.arithmetic;
+    // Only ops that count what they touch look at the data.
+    if (group->runs == 1 || program->steps()[s].node->op->touched_bytes != nullptr)
+      step.run_cost = cost_of(*program, program->steps()[s], calls[s], arena_bytes > cache_bytes());
+    step.cost.operations += step.run_cost.operations;
+    step.cost.bytes += step.run_cost.bytes;
+    step.cost.memory_bytes += step.run_cost.memory_bytes;
+    step.cost.arithmetic = step.run_cost.arithmetic;
   }
   divide_time(*group, steps, end_ns);
   keep_events(static_cast<std::uint32_t>(group - groups_.data()), end_ns);

@@ -35,6 +35,7 @@ class Profile {
     double busy_ns = 0, waiting_ns = 0;  // summed over workers and runs
     std::int64_t tasks = 0;              // of one run
     Cost cost;                           // summed over runs
+    Cost run_cost;                       // of the latest run
   };
   /// All runs of one program with the same sizes.
   struct Group {
