@@ -108,7 +108,10 @@ constexpr int kMaxPanelBytes = 896;
 // How far ahead of its use packed weights are asked for when each is used once: the hardware's own prefetch stops at every page of 4 KiB.
 constexpr int kPrefetchBytes = 2048;
 
-constexpr int kScratchTiles = 2;  // how many tiles are unpacked at once
+// How much of the weights is unpacked at once: so many whole tiles; on the tile unit, more tiles by fewer blocks.
+constexpr int kScratchTiles = 2;
+constexpr int kTileUnitRows = 16, kTileUnitTiles = 16, kTileUnitBlocks = 24, kTileUnitXBytes = 64;
+constexpr int kTileUnitScratch = kTileUnitBlocks * (kTileUnitTiles * kMaxPanelBytes + kTileUnitRows * kTileUnitXBytes);
 
 /// Products of rows [row_begin, row_end) of x with tiles [tile_begin, tile_end) of w.
 struct LinearJob {
@@ -121,7 +124,7 @@ struct LinearJob {
   float* y;
   std::int64_t y_stride;  // floats from row to row
   std::int64_t row_begin, row_end, tile_begin, tile_end;
-  std::uint8_t* scratch;  // kScratchTiles * k/32 * kMaxPanelBytes bytes, aligned to 64; unused by float packings
+  std::uint8_t* scratch;  // max(kScratchTiles * k/32 * kMaxPanelBytes, kTileUnitScratch) bytes, aligned to 64; unused by float packings
 };
 
 /// The loops of one instruction set. Each element of y is summed in one order that depends on nothing but k:

@@ -68,15 +68,15 @@ void all_rows(const LinearJob& job, std::int64_t tile) {
 
 template <Packing kPacking>
 void panels(const LinearJob& job) {
-  const std::int64_t panel_bytes = job.k / kBlockColumns * kPanels[kFormat<kPacking>.parts].bytes;
+  const std::int64_t blocks = job.k / kBlockColumns, panel_bytes = blocks * kPanels[kFormat<kPacking>.parts].bytes;
   std::int64_t tile = job.tile_begin;
   for (; tile + 2 <= job.tile_end; tile += 2) {
-    make_panel<kPacking>(job, tile, job.scratch);
-    make_panel<kPacking>(job, tile + 1, job.scratch + panel_bytes);
+    make_panel<kPacking>(job, tile, 0, blocks, job.scratch);
+    make_panel<kPacking>(job, tile + 1, 0, blocks, job.scratch + panel_bytes);
     all_rows<kPanelKind<kPacking>, 2>(job, tile);
   }
   if (tile < job.tile_end) {
-    make_panel<kPacking>(job, tile, job.scratch);
+    make_panel<kPacking>(job, tile, 0, blocks, job.scratch);
     all_rows<kPanelKind<kPacking>, 1>(job, tile);
   }
 }

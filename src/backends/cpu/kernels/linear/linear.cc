@@ -51,7 +51,7 @@ double linear_unit_nanoseconds(const LinearLoops& loops, const PackedWeights& w,
 }
 
 std::int64_t linear_scratch_bytes(const PackedWeights& w) {
-  return w.is_float() ? 0 : kScratchTiles * (w.k() / kBlockColumns) * kMaxPanelBytes;
+  return w.is_float() ? 0 : std::max<std::int64_t>(kScratchTiles * (w.k() / kBlockColumns) * kMaxPanelBytes, kTileUnitScratch);
 }
 
 void linear_run(const LinearLoops& loops, std::span<const PackedWeights> weights, const std::byte* x, std::int64_t m, float* const* y,
