@@ -119,7 +119,7 @@ const int registered = [] {
                              std::to_string(s.kv_heads) + "x" + std::to_string(s.dim) + "/" + std::to_string(keys);
     benchmark::RegisterBenchmark(name.c_str(), attention, dtype, s, keys, rows)->MinTime(0.1);
   };
-  for (const DType dtype : {DType::f16, DType::f32, DType::bf16})
+  for (const DType dtype : {DType::f16, DType::f32, DType::bf16, DType::q8_0, DType::q4_1})
     for (const Shape s : {Shape{9, 3, 64}, Shape{14, 2, 64}, Shape{12, 2, 128}, Shape{4, 1, 256}, Shape{32, 32, 128}}) {
       if (dtype != DType::f16 && s.heads != 9) continue;
       for (const std::int64_t keys : {512, 2048}) add("prefill", dtype, s, keys, 512);

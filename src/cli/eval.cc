@@ -19,6 +19,7 @@ namespace {
 struct Options {
   std::string model, out;
   runtime::Precision precision = runtime::Precision::fast;
+  std::optional<ir::DType> kv_dtype;
   std::vector<std::int32_t> ids;
   bool verbose = false;
   std::int64_t chunk = 512;
@@ -27,6 +28,7 @@ struct Options {
 void eval_logits(const Options& options) {
   runtime::LanguageOptions load;
   load.precision = options.precision;
+  load.kv_dtype = options.kv_dtype;
   const auto model = runtime::LanguageModel::load(options.model, load);
   const auto n = static_cast<std::int64_t>(options.ids.size());
   for (const std::int32_t id : options.ids)
@@ -72,6 +74,7 @@ void add_eval(CLI::App& app) {
       ->capture_default_str()
       ->type_name("N");
   add_precision(*logits, options->precision);
+  add_kv_type(*logits, options->kv_dtype);
   add_threads(*logits);
   add_verbose(*logits, options->verbose, "Say on stderr what was written");
   add_examples(*logits, "  quern eval logits model.gguf --ids 1,22172,3186 --out logits.npy --precision exact");

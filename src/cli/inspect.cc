@@ -31,6 +31,7 @@ constexpr std::size_t kShownCharacters = 60;  // of a text in the table
 struct Options {
   std::string model;
   runtime::Precision precision = runtime::Precision::fast;
+  std::optional<ir::DType> kv_dtype;
   bool json = false, verbose = false, chat_template = false;
 };
 
@@ -136,6 +137,7 @@ struct GgufFacts {
     try {
       runtime::LanguageOptions load;
       load.precision = options.precision;
+      load.kv_dtype = options.kv_dtype;
       memory = runtime::memory_need(file, load, kStepTokens);
     } catch (const Error& e) {
       unsupported = e.what();
@@ -365,6 +367,7 @@ void add_inspect(CLI::App& app) {
   add_model(*command, options->model, "GGUF or ONNX file");
   command->add_flag("--template", options->chat_template, "Print the chat template and nothing else");
   add_precision(*command, options->precision);
+  add_kv_type(*command, options->kv_dtype);
   add_json(*command, options->json);
   command->add_flag("-v,--verbose,--tensors", options->verbose, "Also all metadata and tensors (JSON has them always)");
   add_examples(*command,

@@ -2,6 +2,8 @@
 
 #include <CLI/CLI.hpp>
 
+#include <map>
+
 #include "base/thread_pool.h"
 
 namespace quern::cli {
@@ -24,6 +26,17 @@ void add_precision(CLI::App& command, runtime::Precision& precision) {
           "fast (the default): integer products, cache in f16; exact: float32 arithmetic and cache")
       ->check(CLI::IsMember({"fast", "exact"}))
       ->type_name("P");
+}
+
+void add_kv_type(CLI::App& command, std::optional<ir::DType>& type) {
+  static const std::map<std::string, ir::DType> types = {
+      {"f32", ir::DType::f32}, {"f16", ir::DType::f16}, {"bf16", ir::DType::bf16}, {"q8", ir::DType::q8_0}, {"q4", ir::DType::q4_1}};
+  command
+      .add_option_function<std::string>(
+          "--kv-type", [&type](const std::string& text) { type = types.at(text); },
+          "Numbers of the cache of keys and values: f32, f16, bf16, q8 (8.5 bits) or q4 (5 bits); by default the precision's")
+      ->check(CLI::IsMember({"f32", "f16", "bf16", "q8", "q4"}))
+      ->type_name("T");
 }
 
 void add_json(CLI::App& command, bool& json) { command.add_flag("--json", json, "Print one JSON object"); }

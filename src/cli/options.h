@@ -1,5 +1,6 @@
 #pragma once
 
+#include <optional>
 #include <string>
 
 #include "runtime/language_model.h"
@@ -17,6 +18,8 @@ void add_model(CLI::App& command, std::string& path, const std::string& what = "
 void add_threads(CLI::App& command);
 /// --precision fast|exact
 void add_precision(CLI::App& command, runtime::Precision& precision);
+/// --kv-type f32|f16|bf16|q8|q4
+void add_kv_type(CLI::App& command, std::optional<ir::DType>& type);
 /// --json
 void add_json(CLI::App& command, bool& json);
 /// -v, --verbose

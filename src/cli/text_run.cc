@@ -62,6 +62,7 @@ Answerer::Answerer(const TextRunOptions& options) {
   const Progress progress("loading " + printable(std::filesystem::path(options.model).filename().string()) + " …");
   runtime::LanguageOptions load;
   load.precision = options.precision;
+  load.kv_dtype = options.kv_dtype;
   model_ = runtime::LanguageModel::load(options.model, load);
   text_ = engine::TextModel::from_gguf(model_->file());
   engine::EngineOptions limits;

@@ -31,6 +31,7 @@ struct TextRunOptions {
   std::vector<std::string> stop;
   std::int64_t context = 0;  // 0: the model's own
   runtime::Precision precision = runtime::Precision::fast;
+  std::optional<ir::DType> kv_dtype;
   bool verbose = false;
   plan::Profile* profile = nullptr;
 };

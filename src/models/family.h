@@ -13,7 +13,7 @@ namespace quern::models {
 
 /// What a caller may choose when a graph is made.
 struct GraphOptions {
-  ir::DType kv_dtype = ir::DType::f16;  // f32, f16 or bf16
+  ir::DType kv_dtype = ir::DType::f16;  // f32, f16, bf16, q8_0 or q4_1
   std::int64_t kv_block_tokens = 16;    // tokens a block of the cache
   std::int64_t context_length = 0;      // the longest sequence that will be run, 0: what the model was trained for
 };

@@ -4,10 +4,10 @@
 #include <cstring>
 #include <vector>
 
-#include "base/float16.h"
 #include "dtypes/a8.h"
 #include "dtypes/dequantize.h"
 #include "ops/detail/cost.h"
+#include "ops/kv_layout.h"
 #include "ops/registry.h"
 
 namespace quern::ops {
@@ -46,19 +46,14 @@ void expect_equal(const InferContext& c, const Dim& a, const Dim& b, std::string
   if (!(a == b)) c.fail(std::string(what) + " differ: " + a.to_string() + " and " + b.to_string());
 }
 
-float load_float(const std::byte* p, DType dtype) {
-  float value;
-  dtypes::dequantize(dtype, p, &value, 1);
-  return value;
-}
+const Dim& head_dim(const Type& cache, bool transposed) { return cache.shape[transposed && !is_block(cache.dtype) ? 2 : 3]; }
 
-void store_float(std::byte* p, DType dtype, float value) {
-  if (dtype == DType::f32) {
-    std::memcpy(p, &value, 4);
-  } else {
-    const std::uint16_t half = dtype == DType::f16 ? f32_to_f16(value) : f32_to_bf16(value);
-    std::memcpy(p, &half, 2);
-  }
+/// Checks a cache of keys (transposed) or values.
+void expect_cache(const InferContext& c, std::size_t i, bool transposed) {
+  if (!KvLayout::supports(c.dtype(i))) c.fail("a cache of " + std::string(name(c.dtype(i))) + " is not supported");
+  const auto dim = head_dim(c.type(i), transposed).constant();
+  if (is_block(c.dtype(i)) && (!dim || *dim % block_elements(c.dtype(i)) != 0))
+    c.fail("a cache of " + std::string(name(c.dtype(i))) + " takes heads of a multiple of " + std::to_string(block_elements(c.dtype(i))));
 }
 
 void expect_outputs(const InferContext& c, std::size_t count) {
@@ -348,9 +343,9 @@ const Op rope{
 };
 
 /// Writes the keys (or values) of new tokens into their places of a paged cache.
-/// Shapes: cache state f32, f16 or bf16, [blocks, heads, block_tokens, head_dim] for values, [blocks, heads, head_dim, block_tokens] when
-/// `transposed` is 1, for keys (so that a product with a query runs over many keys at once); x [tokens, heads, head_dim] f32; slots
-/// [tokens] i32, each block * block_tokens + offset, distinct, or -1 to write nothing. Returns the state.
+/// Shapes: cache state of a type that KvLayout supports, values [blocks, heads, block_tokens, head_dim]; keys, told by `transposed` = 1,
+/// [blocks, heads, head_dim, block_tokens] in plain types and as values in block types (see KvLayout for what lies where); x [tokens,
+/// heads, head_dim] f32; slots [tokens] i32, each block * block_tokens + offset, distinct, or -1 to write nothing. Returns the state.
 const Op kv_write{
     .name = "kv_write",
     .min_inputs = 3,
@@ -364,27 +359,23 @@ const Op kv_write{
           expect_dtype(c, 1, DType::f32);
           expect_dtype(c, 2, DType::i32);
           if (!c.type(0).state) c.fail("input 0 must be a state");
-          if (!is_float(c.dtype(0)) || c.dtype(0) == DType::f64)
-            c.fail("a cache of " + std::string(name(c.dtype(0))) + " is not supported");
+          expect_cache(c, 0, c.node().integer("transposed") != 0);
           expect_equal(c, c.shape(0)[1], c.shape(1)[1], "the heads of cache and input");
-          expect_equal(c, c.shape(0)[c.node().integer("transposed") ? 2 : 3], c.shape(1)[2], "the head sizes of cache and input");
+          expect_equal(c, head_dim(c.type(0), c.node().integer("transposed") != 0), c.shape(1)[2], "the head sizes of cache and input");
           expect_equal(c, c.shape(1)[0], c.shape(2)[0], "the tokens of input and slots");
           c.set_output(0, c.type(0));
         },
     .reference =
         [](const Call& c) {
           const auto &cache = c.out(0), &x = c.in(1), &slots = c.in(2);
-          const bool transposed = c.node->integer("transposed") != 0;
-          const std::int64_t heads = x.dims[1], dim = x.dims[2], block = cache.dims[transposed ? 3 : 2], size = block_bytes(cache.dtype);
+          const std::int64_t heads = x.dims[1];
+          const KvLayout layout = kv_layout(cache, c.node->integer("transposed") != 0);
           for (std::int64_t t = 0; t < x.dims[0]; ++t) {
             const std::int64_t slot = slots.as<std::int32_t>()[t];
             if (slot < 0) continue;
             for (std::int64_t h = 0; h < heads; ++h)
-              for (std::int64_t i = 0; i < dim; ++i) {
-                const std::int64_t head = slot / block * heads + h, token = slot % block;
-                const std::int64_t place = transposed ? (head * dim + i) * block + token : (head * block + token) * dim + i;
-                store_float(cache.data + place * size, cache.dtype, x.as<float>()[(t * heads + h) * dim + i]);
-              }
+              layout.store(cache.data + (slot / layout.tokens * heads + h) * layout.bytes(), slot % layout.tokens,
+                           x.as<float>() + (t * heads + h) * layout.dim);
           }
         },
     .traits = Trait::writes_state | Trait::pure,
@@ -396,9 +387,9 @@ const Op kv_write{
 /// A token at position p sees keys 0 … p, or, with a `window` above 0, the last `window` of these: p - window + 1 … p. The table entries of
 /// blocks that lie outside the windows of all tokens are not read. cap(s) = softcap * tanh(s / softcap) where `softcap` is above 0, else s.
 /// Sinks, where given, are one logit a head that takes part in the softmax and adds no value: exp(sink) joins the sum below the line.
-/// Shapes: q, y [tokens, heads, head_dim] f32; keys state [blocks, kv_heads, head_dim, block_tokens] and values state [blocks, kv_heads,
-/// block_tokens, head_dim], f32, f16 or bf16, heads a multiple of kv_heads; block_table [sequences, max_blocks] i32 (block of tokens
-/// n*block_tokens … of a sequence); sequence [tokens] i32: row of the block table; positions [tokens] i32; sinks [heads] f32, optional.
+/// Shapes: q, y [tokens, heads, head_dim] f32; keys and values states as kv_write has them, of one type, heads a multiple of kv_heads;
+/// block_table [sequences, max_blocks] i32 (block of tokens n*block_tokens … of a sequence); sequence [tokens] i32: row of the block table;
+/// positions [tokens] i32; sinks [heads] f32, optional.
 /// Sources: FlashAttention, Dao 2022; PagedAttention, Kwon et al. 2023; windows: Mistral 7B 2023; soft cap: Gemma 2 2024; sinks:
 /// Xiao et al. 2023, as learned by gpt-oss 2025.
 const Op paged_attention{
@@ -417,12 +408,14 @@ const Op paged_attention{
           expect_dtype(c, 0, DType::f32);
           for (const std::size_t i : {3, 4, 5}) expect_dtype(c, i, DType::i32);
           const Shape &k = c.shape(1), &v = c.shape(2);
-          if (c.dtype(1) != c.dtype(2) || !(k[0] == v[0] && k[1] == v[1] && k[2] == v[3] && k[3] == v[2]))
+          expect_cache(c, 1, true);
+          if (c.dtype(1) != c.dtype(2) ||
+              !(k[0] == v[0] && k[1] == v[1] && head_dim(c.type(1), true) == v[3] && element_count(k) == element_count(v)))
             c.fail("keys and values differ in type: " + to_string(c.type(1)) + " and " + to_string(c.type(2)));
           const auto heads = c.shape(0)[1].constant(), kv_heads = c.shape(1)[1].constant();
           if (!heads || !kv_heads || *kv_heads < 1 || *heads % *kv_heads != 0)
             c.fail(c.shape(0)[1].to_string() + " heads cannot share " + c.shape(1)[1].to_string() + " key-value heads");
-          expect_equal(c, c.shape(0)[2], c.shape(1)[2], "the head sizes of queries and keys");
+          expect_equal(c, c.shape(0)[2], v[3], "the head sizes of queries and keys");
           expect_equal(c, c.shape(0)[0], c.shape(4)[0], "the tokens of queries and sequences");
           expect_equal(c, c.shape(0)[0], c.shape(5)[0], "the tokens of queries and positions");
           if (c.node().integer("window") < 0) c.fail("a window of " + std::to_string(c.node().integer("window")) + " keys");
@@ -438,8 +431,9 @@ const Op paged_attention{
     .reference =
         [](const Call& c) {
           const auto &q = c.in(0), &keys = c.in(1), &values = c.in(2), &table = c.in(3), &y = c.out(0);
-          const std::int64_t heads = q.dims[1], dim = q.dims[2], kv_heads = keys.dims[1], block = keys.dims[3],
-                             size = block_bytes(keys.dtype), window = c.node->integer("window");
+          const KvLayout of_keys = kv_layout(keys, true), of_values = kv_layout(values, false);
+          const std::int64_t heads = q.dims[1], dim = q.dims[2], kv_heads = keys.dims[1], block = of_values.tokens,
+                             window = c.node->integer("window");
           const double scale = c.node->number("scale"), softcap = c.node->number("softcap");
           for (std::int64_t t = 0; t < q.dims[0]; ++t) {
             const std::int32_t* blocks = table.as<std::int32_t>() + c.in(4).as<std::int32_t>()[t] * table.dims[1];
@@ -449,10 +443,10 @@ const Op paged_attention{
               float* out = y.as<float>() + (t * heads + h) * dim;
               const auto head = [&](std::int64_t j) { return blocks[j / block] * kv_heads + h / (heads / kv_heads); };
               const auto key = [&](std::int64_t j, std::int64_t i) {
-                return double(load_float(keys.data + ((head(j) * dim + i) * block + j % block) * size, keys.dtype));
+                return double(of_keys.load(keys.data + head(j) * of_keys.bytes(), j % block, i));
               };
               const auto value = [&](std::int64_t j, std::int64_t i) {
-                return double(load_float(values.data + ((head(j) * block + j % block) * dim + i) * size, values.dtype));
+                return double(of_values.load(values.data + head(j) * of_values.bytes(), j % block, i));
               };
               const auto score = [&](std::int64_t j) {
                 double sum = 0;

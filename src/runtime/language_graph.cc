@@ -7,7 +7,7 @@ namespace quern::runtime {
 models::LanguageModel language_graph(const std::shared_ptr<const gguf::File>& file, const LanguageOptions& options) {
   const bool exact = options.precision == Precision::exact;
   models::GraphOptions graph_options;
-  graph_options.kv_dtype = exact ? ir::DType::f32 : ir::DType::f16;
+  graph_options.kv_dtype = options.kv_dtype.value_or(exact ? ir::DType::f32 : ir::DType::f16);
   graph_options.kv_block_tokens = options.kv_block_tokens;
   models::LanguageModel built = models::build(*models::gguf_checkpoint(file), graph_options);
   if (!exact) passes::quantize_activations(*built.graph, cpu::PackedWeights::can_pack_integer);

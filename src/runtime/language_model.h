@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -18,6 +19,7 @@ enum class Precision { fast, exact };
 
 struct LanguageOptions {
   Precision precision = Precision::fast;
+  std::optional<ir::DType> kv_dtype = std::nullopt;  // of keys and values: f32, f16, bf16, q8_0 or q4_1; by default the precision's
   std::int64_t kv_block_tokens = 16;
 };
 

@@ -58,6 +58,7 @@ TEST(Cli, a_wrong_use_is_one_line_and_status_2) {
   expect_error(quern({"run", "x.gguf", "--json-schema", "x"}), 2, "--json-schema");
   expect_error(quern({"bench", "x.gguf", "--prompt", "0"}), 2, "--prompt");
   expect_error(quern({"bench", "x.gguf", "--precision", "sloppy"}), 2, "sloppy");
+  expect_error(quern({"run", "x.gguf", "--kv-type", "q5"}), 2, "q5");
   expect_error(quern({"inspect", "x.gguf", "--threads", "2"}), 2, "--threads");
   expect_error(quern({"run", "x.gguf", "--threads", "0"}), 2, "--threads");
   expect_error(quern({"run", "x.gguf", "-p", "x", "y"}), 2, "twice");

@@ -232,6 +232,43 @@ TEST_F(LanguageModelTest, says_what_the_cache_needs) {
   const auto model = load({.layers = 3, .kv_heads = 2, .head_dim = 16});
   EXPECT_EQ(model->kv_block_bytes(), 3 * 2 * (2 * 16 * 16 * 2));  // layers, keys and values, heads x head size x tokens x f16
   EXPECT_EQ(load({}, Precision::exact)->kv_block_bytes(), 2 * 2 * (2 * 16 * 16 * 4));
+  load({.head_dim = 32});
+  for (const auto& [dtype, bytes_of_32] : {std::pair{ir::DType::bf16, 64}, {ir::DType::q8_0, 34}, {ir::DType::q4_1, 20}})
+    EXPECT_EQ(LanguageModel::load(path_, {.kv_dtype = dtype})->kv_block_bytes(), 2 * 2 * (2 * 16 * bytes_of_32)) << ir::name(dtype);
+}
+
+TEST_F(LanguageModelTest, a_quantised_cache_gives_the_same_bits_in_any_chunks_and_is_near_the_others) {
+  load({.head_dim = 32});
+  const std::vector<std::int32_t> prompt = ids(40, 3);
+  const auto logits = [&](ir::DType dtype, std::size_t chunk) {
+    // Exact, so that nothing but the cache is rounded.
+    const auto model = LanguageModel::load(path_, {.precision = Precision::exact, .kv_dtype = dtype});
+    LanguageRunner runner(model, pool_, 8, 1, 8);
+    return all_logits(runner, prompt, chunk);
+  };
+  const auto expected = logits(ir::DType::f32, 40);
+  double size = 0;
+  for (const float l : expected) size = std::max(size, std::abs(double(l)));
+  // Nothing is asked of four bits: what a random model makes of their rounding is large.
+  for (const auto& [dtype, share] :
+       {std::pair{ir::DType::f16, 0.002}, {ir::DType::bf16, 0.02}, {ir::DType::q8_0, 0.02}, {ir::DType::q4_1, HUGE_VAL}}) {
+    const auto whole = logits(dtype, 40);
+    EXPECT_EQ(whole, logits(dtype, 7)) << ir::name(dtype);
+    double worst = 0;
+    for (std::size_t i = 0; i < whole.size(); ++i) worst = std::max(worst, std::abs(double(whole[i]) - expected[i]));
+    EXPECT_LE(worst, share * size) << ir::name(dtype);
+  }
+}
+
+TEST_F(LanguageModelTest, a_cache_type_that_does_not_divide_a_head_is_refused) {
+  load({.head_dim = 16});
+  try {
+    LanguageModel::load(path_, {.kv_dtype = ir::DType::q8_0});
+    FAIL() << "was loaded";
+  } catch (const Error& e) {
+    EXPECT_EQ(e.code(), Code::invalid_argument);
+    EXPECT_THAT(e.what(), HasSubstr("multiple of 32 elements; this model's have 16"));
+  }
 }
 
 TEST_F(LanguageModelTest, runners_share_a_model_on_one_pool_from_threads_of_their_own) {

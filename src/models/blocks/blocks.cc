@@ -23,11 +23,18 @@ Blocks::Blocks(const Checkpoint& checkpoint, const Config& config, const GraphOp
   slots_ = graph_->add_input("slots", {DType::i32, {tokens}});
   block_table_ = graph_->add_input("block_table", {DType::i32, {Dim::symbol("sequences"), Dim::symbol("blocks_per_sequence")}});
   rows_ = graph_->add_input("rows", {DType::i32, {Dim::symbol("rows")}});
+  if (config.head_dim % ir::block_elements(options.kv_dtype) != 0)
+    throw Error(Code::invalid_argument, "a cache of " + std::string(ir::name(options.kv_dtype)) + " takes heads of a multiple of " +
+                                            std::to_string(ir::block_elements(options.kv_dtype)) + " elements; this model's have " +
+                                            std::to_string(config.head_dim))
+        .at(checkpoint.path())
+        .hint("choose f16");
+  const ir::Type values{options.kv_dtype, {blocks, config.kv_heads, options.kv_block_tokens, config.head_dim}, true};
+  ir::Type keys = values;
+  if (!ir::is_block(options.kv_dtype)) std::swap(keys.shape[2], keys.shape[3]);
   for (std::int64_t i = 0; i < config.layers; ++i) {
-    states_.push_back(graph_->add_input("keys." + std::to_string(i),
-                                        {options.kv_dtype, {blocks, config.kv_heads, config.head_dim, options.kv_block_tokens}, true}));
-    states_.push_back(graph_->add_input("values." + std::to_string(i),
-                                        {options.kv_dtype, {blocks, config.kv_heads, options.kv_block_tokens, config.head_dim}, true}));
+    states_.push_back(graph_->add_input("keys." + std::to_string(i), keys));
+    states_.push_back(graph_->add_input("values." + std::to_string(i), values));
   }
 }
 

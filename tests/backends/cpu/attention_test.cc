@@ -4,8 +4,8 @@
 #include <limits>
 #include <numeric>
 
-#include "base/float16.h"
 #include "kernel_case.h"
+#include "ops/kv_layout.h"
 #include "ops/registry.h"
 
 namespace quern::cpu::test {
@@ -61,12 +61,9 @@ struct Cache {
       position.push_back(all[r].position);
     }
     const auto from = q.begin() + static_cast<std::int64_t>(first) * width;
-    std::vector<Operand> operands = {floats_of({n, heads, dim}, std::vector<float>(from, from + n * width)),
-                                     stored(keys, {blocks, kv_heads, dim, block}),
-                                     stored(values, {blocks, kv_heads, block, dim}),
-                                     integers32({static_cast<std::int64_t>(lengths.size()), per_sequence}, table),
-                                     integers32({n}, sequence),
-                                     integers32({n}, position)};
+    std::vector<Operand> operands = {
+        floats_of({n, heads, dim}, std::vector<float>(from, from + n * width)),       stored(keys, true),        stored(values, false),
+        integers32({static_cast<std::int64_t>(lengths.size()), per_sequence}, table), integers32({n}, sequence), integers32({n}, position)};
     if (!sinks.empty()) operands.push_back(floats_of({heads}, sinks));
     return KernelCase(ops::paged_attention, std::move(operands), {{"scale", scale()}, {"window", window}, {"softcap", softcap}});
   }
@@ -84,12 +81,20 @@ struct Cache {
   static Operand integers32(std::vector<std::int64_t> dims, const std::vector<std::int32_t>& values) {
     return {std::move(dims), bytes_of(values), false, ir::DType::i32};
   }
-  Operand stored(const std::vector<float>& values, std::vector<std::int64_t> dims) const {
-    if (dtype == ir::DType::f32) return floats_of(std::move(dims), values);
-    std::vector<std::uint16_t> halves(values.size());
-    std::transform(values.begin(), values.end(), halves.begin(),
-                   [&](float v) { return dtype == ir::DType::f16 ? f32_to_f16(v) : f32_to_bf16(v); });
-    return {std::move(dims), bytes_of(halves), false, dtype};
+  Operand stored(const std::vector<float>& values, bool transposed) const {
+    const ops::KvLayout layout{dtype, block, dim, transposed};
+    std::vector<std::byte> bytes(static_cast<std::size_t>(blocks * kv_heads * layout.bytes()));
+    std::vector<float> token(static_cast<std::size_t>(dim));
+    for (std::int64_t piece = 0; piece < blocks * kv_heads; ++piece)
+      for (std::int64_t t = 0; t < block; ++t) {
+        for (std::int64_t i = 0; i < dim; ++i)
+          token[static_cast<std::size_t>(i)] =
+              values[static_cast<std::size_t>(piece * block * dim + (transposed ? i * block + t : t * dim + i))];
+        layout.store(bytes.data() + piece * layout.bytes(), t, token.data());
+      }
+    std::vector<std::int64_t> dims = {blocks, kv_heads, block, dim};
+    if (transposed && !ir::is_block(dtype)) std::swap(dims[2], dims[3]);
+    return {std::move(dims), std::move(bytes), false, dtype};
   }
 
   std::int64_t per_sequence = 0, blocks = 0;
@@ -123,9 +128,10 @@ void expect_good(const Cache& cache, const std::vector<Row>& rows, std::mt19937&
 
 TEST(Attention, equals_the_reference_for_every_type_of_cache_head_size_and_sharing_of_heads) {
   std::mt19937 random(1);
-  for (const ir::DType dtype : {ir::DType::f32, ir::DType::f16, ir::DType::bf16})
+  for (const ir::DType dtype : {ir::DType::f32, ir::DType::f16, ir::DType::bf16, ir::DType::q8_0, ir::DType::q4_1})
     for (const std::int64_t dim : {16, 32, 48, 64, 80, 96, 128, 256})
       for (const auto& [heads, kv_heads] : {std::pair<std::int64_t, std::int64_t>{1, 1}, {4, 1}, {6, 2}, {3, 3}}) {
+        if (dim % ir::block_elements(dtype) != 0) continue;
         Cache cache{.heads = heads, .kv_heads = kv_heads, .dim = dim, .dtype = dtype, .lengths = {70}};
         cache.fill(random);
         expect_good(
@@ -136,9 +142,11 @@ TEST(Attention, equals_the_reference_for_every_type_of_cache_head_size_and_shari
 
 TEST(Attention, equals_the_reference_at_the_borders_of_chunks_and_blocks) {
   std::mt19937 random(2);
+  int turn = 0;
   for (const std::int64_t block : {16, 32, 64})
     for (const std::int64_t length : {1, 2, 15, 16, 17, 31, 33, 63, 64, 65, 127, 128, 129, 200}) {
-      Cache cache{.block = block, .dtype = ir::DType::f16, .lengths = {length}};
+      const ir::DType types[] = {ir::DType::f16, ir::DType::q8_0, ir::DType::q4_1};
+      Cache cache{.block = block, .dtype = types[turn++ % 3], .lengths = {length}};
       cache.fill(random);
       for (const std::int64_t rows : {1, 3, 13})
         expect_good(cache, last_rows(length, rows), random, std::to_string(length) + " keys in blocks of " + std::to_string(block));
@@ -163,7 +171,7 @@ TEST(Attention, rows_of_several_sequences_share_a_batch_in_any_order) {
 
 TEST(Attention, what_a_row_must_not_see_does_not_reach_it) {
   std::mt19937 random(4);
-  for (const ir::DType dtype : {ir::DType::f32, ir::DType::f16, ir::DType::bf16})
+  for (const ir::DType dtype : {ir::DType::f32, ir::DType::f16, ir::DType::bf16, ir::DType::q8_0, ir::DType::q4_1})
     for (const float poison : {kNan, kInfinity, -kInfinity})
       for (const std::int32_t from : {1, 5, 62, 63, 64, 66}) {
         Cache cache{.dtype = dtype, .lengths = {72}};

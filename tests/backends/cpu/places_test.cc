@@ -64,13 +64,13 @@ std::vector<std::byte> written(const ir::Op& op, bool reference, std::int64_t st
   const auto tokens = static_cast<std::int64_t>(slots.size());
   const std::int64_t blocks = 3;
   ir::Graph graph;
-  const ir::Shape shape = transposed ? ir::Shape{blocks, heads, dim, block} : ir::Shape{blocks, heads, block, dim};
+  const ir::Shape shape = transposed && !ir::is_block(type) ? ir::Shape{blocks, heads, dim, block} : ir::Shape{blocks, heads, block, dim};
   const ir::Node* node =
       graph.append(op,
                    {graph.add_input("cache", {type, shape, true}), graph.add_input("x", {ir::DType::f32, {tokens, heads, dim}}),
                     graph.add_input("slots", {ir::DType::i32, {tokens}})},
                    {{"transposed", std::int64_t{transposed}}});
-  std::vector<std::byte> cache(static_cast<std::size_t>(blocks * heads * block * dim * ir::block_bytes(type)));
+  std::vector<std::byte> cache(static_cast<std::size_t>(blocks * heads * block * dim / ir::block_elements(type) * ir::block_bytes(type)));
   for (std::size_t i = 0; i < cache.size(); ++i) cache[i] = static_cast<std::byte>(i * 31);
   const Operand x = floats({tokens, heads, dim}, random, false, -100, 100);
   ir::TensorView views[3];
@@ -109,6 +109,13 @@ TEST(KvWrite, puts_every_token_where_the_reference_does_and_nothing_anywhere_els
           EXPECT_EQ(written(ops::kv_write, false, 1000, type, transposed, heads, dim, 16, slots), expected);
           EXPECT_EQ(written(ops::kv_write, false, 1, type, transposed, heads, dim, 16, slots), expected);
         }
+  for (const ir::DType type : {ir::DType::q8_0, ir::DType::q4_1})
+    for (const bool transposed : {false, true})
+      for (const std::int64_t dim : {32, 96}) {
+        const auto expected = written(ops::kv_write, true, 1, type, transposed, 3, dim, 16, slots);
+        EXPECT_EQ(written(ops::kv_write, false, 1000, type, transposed, 3, dim, 16, slots), expected);
+        EXPECT_EQ(written(ops::kv_write, false, 1, type, transposed, 3, dim, 16, slots), expected);
+      }
 }
 
 TEST(KvWrite, a_slot_outside_the_cache_is_a_failure_that_writes_nothing) {

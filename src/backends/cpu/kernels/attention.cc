@@ -13,6 +13,7 @@
 
 #include "backends/cpu/kernels/attention_loops.h"
 #include "ir/op.h"
+#include "ops/kv_layout.h"
 #include "plan/kernel.h"
 
 namespace quern::cpu {
@@ -96,7 +97,7 @@ bool blocks_are_good(const Sizes& z, const std::int32_t* blocks, std::int64_t be
 /// The loops' view of a tile, for one key-value head.
 AttentionTile view(const ir::Call& call, const Sizes& z, const Tile& tile, std::int64_t kv_head) {
   const auto &q = call.in(0), &keys = call.in(1), &table = call.in(3);
-  const std::int64_t piece_bytes = z.block * z.dim / ir::block_elements(keys.dtype) * ir::block_bytes(keys.dtype);
+  const std::int64_t piece_bytes = ops::kv_layout(keys, true).bytes();
   const std::int64_t row = (tile.first * z.heads + kv_head * z.group) * z.dim;
   AttentionTile t{};
   t.q = q.as<float>() + row;
@@ -213,8 +214,7 @@ class Attention final : public plan::Kernel {
 std::unique_ptr<plan::Kernel> lower_attention(const ir::Node& node) {
   const ir::Type &q = node.inputs[0]->type, &values = node.inputs[2]->type;
   const auto heads = q.shape[1].constant(), dim = q.shape[2].constant(), block = values.shape[2].constant();
-  if (!heads || !dim || !block || *dim % 16 != 0 || *block % 16 != 0 || kChunk % *block != 0 || !attention_has(values.dtype))
-    return nullptr;
+  if (!heads || !dim || !block || *dim % 16 != 0 || *block % 16 != 0 || kChunk % *block != 0) return nullptr;
   const ir::Dim slots = ceil_div(values.shape[0] * *block, kPiece) + kSlots;  // as Sizes::slots
   return std::make_unique<Attention>(slots * (*heads * partial_floats(*dim) * std::int64_t{sizeof(float)}));
 }

@@ -17,10 +17,15 @@
 #define QUERN_ATTENTION_LOOPS_ONCE
 namespace quern::cpu {
 constexpr float kLowest = -std::numeric_limits<float>::infinity();
-constexpr std::int64_t kGroup =
-    6;  // rows side by side: with 4 vectors of keys 24 chains of FMAs, which fill 32 registers with what they read
+// Rows side by side: with 4 vectors of keys 24 chains of FMAs, which fill 32 registers with what they read.
+constexpr std::int64_t kGroup = 6;
 
-/// The worker's memory, one after the other; all in f32.
+/// The keys of one chunk that a row sees: [begin, end), empty when begin == end.
+struct Seen {
+  std::int64_t begin, end;
+};
+
+/// The worker's memory, one part after the other.
 struct AttentionScratch {
   float* q;        // [groups of kGroup rows, dim, rows of the group], scaled
   float* scores;   // [rows, kChunk], then the weights in their place
@@ -29,27 +34,30 @@ struct AttentionScratch {
   float* totals;   // [rows, 16] of the piece, one sum a lane
   float* merged;   // [rows, partial_floats(dim)] of the pieces before
   float* panel;    // keys of a chunk as [dim, kChunk], then its values as [kChunk, dim]
-
-  float* piece;  // [partial_floats(dim)]
+  float* piece;    // [partial_floats(dim)]
+  // In integers: the keys that each row sees, in all, [lows, ends), and of the chunk; and what any row of a group sees of it.
+  std::int64_t *lows, *ends;
+  Seen *seen, *groups;
 
   AttentionScratch(float* memory, std::int64_t rows, std::int64_t dim) {
     float** const parts[] = {&q, &scores, &out, &highest, &totals, &merged, &panel, &piece};
-    for (int i = 0; i < kParts; ++i) {
-      *parts[i] = memory;
-      memory += floats(i, rows, dim);
+    int part = 0;
+    for (float** p : parts) {
+      *p = memory;
+      memory += floats(part++, rows, dim);
     }
+    lows = reinterpret_cast<std::int64_t*>(memory);
+    ends = lows + rows;
+    seen = reinterpret_cast<Seen*>(ends + rows);
+    groups = seen + rows;
   }
-  static constexpr int kParts = 8;
+  static constexpr int kParts = 9;
   static constexpr std::int64_t floats(int part, std::int64_t rows, std::int64_t dim) {
-    const std::int64_t sizes[kParts] = {rows * dim,   rows * kChunk,      rows * dim, rows, rows * 16, rows * partial_floats(dim),
-                                        kChunk * dim, partial_floats(dim)};
+    const std::int64_t sizes[kParts] = {rows * dim,   rows * kChunk,       rows * dim,
+                                        rows,         rows * 16,           rows * partial_floats(dim),
+                                        kChunk * dim, partial_floats(dim), 2 * (2 * rows + 2 * (rows + rows / kGroup + 1))};
     return (sizes[part] + 15) / 16 * 16;
   }
-};
-
-/// The keys of one chunk that a row sees: [begin, end), empty when begin == end.
-struct Seen {
-  std::int64_t begin, end;
 };
 }  // namespace quern::cpu
 #endif
@@ -108,8 +116,9 @@ struct Plain {
                               float* to) {
     const T* from = reinterpret_cast<const T*>(piece) + at;
     const T* next = reinterpret_cast<const T*>(ahead) + at;
+    for (std::int64_t i = 0; i < dim * block; i += 64 / std::int64_t{sizeof(T)})
+      if (at == 0) __builtin_prefetch(next + i);
     for (std::int64_t i = 0; i < dim; ++i) {
-      __builtin_prefetch(next + i * block);
       for (std::int64_t v = 0; v < 16; v += kLanes) hn::StoreU(Load(from + i * block + v), Floats(), to + i * kChunk + v);
     }
   }
@@ -118,11 +127,81 @@ struct Plain {
     const T* from = reinterpret_cast<const T*>(piece) + at * dim;
     const T* next = reinterpret_cast<const T*>(ahead) + at * dim;
     for (std::int64_t i = 0; i < dim; i += 16) {
-      __builtin_prefetch(next + i);
+      if (i % (64 / std::int64_t{sizeof(T)}) == 0) __builtin_prefetch(next + i);
       for (std::int64_t v = 0; v < 16; v += kLanes) {
         const auto value = Load(from + i + v);
         odd = hn::MulAdd(value, hn::Zero(Floats()), odd);
         hn::StoreU(value, Floats(), to + i + v);
+      }
+    }
+  }
+};
+
+/// Numbers with a scale, and in q4_1 a minimum, for every 32 elements of a token: ops/kv_layout.h says where they lie. What is made of them
+/// is exact in q8_0 (11 bits times 8) and rounded once in q4_1.
+template <bool kHasMinimum>
+struct Quantised {
+  static constexpr std::int64_t kElements = 32;
+  static constexpr std::int64_t kHeader = kHasMinimum ? 4 : 2;  // bytes of scale and minimum
+
+  static HWY_INLINE Vector Halves(const std::byte* p) {
+    return hn::PromoteTo(Floats(), hn::LoadU(hn::Rebind<hwy::float16_t, Floats>(), reinterpret_cast<const hwy::float16_t*>(p)));
+  }
+  static HWY_INLINE Vector Half(const std::byte* p) {
+    std::uint16_t bits;
+    std::memcpy(&bits, p, 2);
+    const hn::Rebind<std::uint16_t, Floats> d16;
+    return hn::PromoteTo(Floats(), hn::BitCast(hn::Rebind<hwy::float16_t, Floats>(), hn::Set(d16, bits)));
+  }
+  /// The numbers of one vector of bytes: one vector in q8_0, two in q4_1.
+  static HWY_INLINE void Numbers(const std::byte* p, Vector scale, Vector minimum, Vector& a, Vector& b) {
+    const Floats d;
+    const hn::RebindToSigned<Floats> di;
+    if constexpr (kHasMinimum) {
+      const auto pairs = hn::PromoteTo(di, hn::LoadU(hn::Rebind<std::uint8_t, Floats>(), reinterpret_cast<const std::uint8_t*>(p)));
+      a = hn::MulAdd(scale, hn::ConvertTo(d, hn::And(pairs, hn::Set(di, 15))), minimum);
+      b = hn::MulAdd(scale, hn::ConvertTo(d, hn::ShiftRight<4>(pairs)), minimum);
+    } else {
+      const auto integers = hn::LoadU(hn::Rebind<std::int8_t, Floats>(), reinterpret_cast<const std::int8_t*>(p));
+      a = hn::Mul(scale, hn::ConvertTo(d, hn::PromoteTo(di, integers)));
+      b = a;
+    }
+  }
+
+  static HWY_INLINE void Keys(const std::byte* piece, const std::byte* ahead, std::int64_t at, std::int64_t block, std::int64_t dim,
+                              float* to) {
+    constexpr std::int64_t kRowsOfBytes = kHasMinimum ? 16 : 32;  // a group's
+    const std::int64_t groups = dim / kElements, header = kHeader * groups * block;
+    for (std::int64_t g = 0; g < groups; ++g, to += kElements * kChunk) {
+      const std::byte* bytes = piece + header + g * kRowsOfBytes * block + at;
+      for (std::int64_t i = 0; i < kRowsOfBytes * block; i += 64) __builtin_prefetch(ahead + header + g * kRowsOfBytes * block + i);
+      for (std::int64_t v = 0; v < 16; v += kLanes) {
+        const std::byte* scales = piece + 2 * (g * block + at + v);
+        const Vector scale = Halves(scales), minimum = kHasMinimum ? Halves(scales + 2 * groups * block) : scale;
+        for (std::int64_t i = 0; i < kRowsOfBytes; ++i) {
+          Vector a, b;
+          Numbers(bytes + i * block + v, scale, minimum, a, b);
+          hn::StoreU(a, Floats(), to + i * kChunk + v);
+          if (kHasMinimum) hn::StoreU(b, Floats(), to + (16 + i) * kChunk + v);
+        }
+      }
+    }
+  }
+  static HWY_INLINE void Values(const std::byte* piece, const std::byte* ahead, std::int64_t at, std::int64_t block, std::int64_t dim,
+                                float* to, Vector& odd) {
+    constexpr std::int64_t kBytes = kHasMinimum ? 16 : 32;  // a group's
+    const std::int64_t groups = dim / kElements, header = kHeader * groups * block;
+    for (std::int64_t g = 0; g < groups; ++g, to += kElements) {
+      const std::byte* scales = piece + 2 * (at * groups + g);
+      const Vector scale = Half(scales), minimum = kHasMinimum ? Half(scales + 2 * groups * block) : scale;
+      odd = hn::MulAdd(scale, hn::Zero(Floats()), hn::MulAdd(minimum, hn::Zero(Floats()), odd));
+      const std::int64_t begin = header + (at * groups + g) * kBytes;
+      __builtin_prefetch(ahead + begin);
+      for (std::int64_t v = 0; v < kBytes; v += kLanes) {
+        Vector a, b;
+        Numbers(piece + begin + v, scale, minimum, a, b);
+        hn::StoreU(a, Floats(), to + v);
+        if (kHasMinimum) hn::StoreU(b, Floats(), to + 16 + v);
       }
     }
   }
@@ -203,28 +282,28 @@ HWY_INLINE void MultiplyRow(float* row, std::int64_t dim, float by) {
 }
 
 /// Turns a row's scores of one chunk into weights 2^(score - highest), 0 for what the row does not see, and brings the row's highest score,
-/// sum and output up to date. A NaN among what it sees makes all of the row NaN.
-HWY_INLINE void SoftmaxChunk(float* scores, Seen seen, float softcap, float& highest, float* totals, float* out, std::int64_t dim) {
+/// sum and output up to date. A NaN among what it sees makes all of the row NaN. kWhole: it sees the whole chunk, and there is no soft cap.
+template <bool kWhole>
+HWY_INLINE void SoftmaxChunk(float* HWY_RESTRICT scores, Seen seen, float softcap, float& highest, float* totals, float* out,
+                             std::int64_t dim) {
   const Floats d;
   constexpr std::int64_t kVectors = kChunk / kLanes;
   const auto lowest = hn::Set(d, kLowest);
-  const std::int64_t begin = seen.begin / kLanes, end = (seen.end + kLanes - 1) / kLanes;
   Vector s[kVectors];
-  auto high = lowest;
   for (std::int64_t v = 0; v < kVectors; ++v) {
-    s[v] = lowest;
-    if (v < begin || v >= end) continue;
     s[v] = hn::LoadU(d, scores + v * kLanes);
+    if (kWhole) continue;
     if (softcap > 0) {  // NaN stays NaN, which Highway's Tanh does not promise
       const auto capped = hn::Mul(hn::Set(d, softcap), hn::Tanh(d, s[v]));
       s[v] = hn::IfThenElse(hn::IsNaN(s[v]), s[v], capped);
     }
-    if (v == begin && seen.begin % kLanes != 0)
-      s[v] = hn::IfThenElse(hn::FirstN(d, static_cast<std::size_t>(seen.begin % kLanes)), lowest, s[v]);
-    if (v + 1 == end && seen.end % kLanes != 0)
-      s[v] = hn::IfThenElse(hn::FirstN(d, static_cast<std::size_t>(seen.end % kLanes)), s[v], lowest);
-    high = hn::Max(high, s[v]);
+    const std::int64_t begin = std::clamp<std::int64_t>(seen.begin - v * kLanes, 0, kLanes),
+                       end = std::clamp<std::int64_t>(seen.end - v * kLanes, 0, kLanes);
+    s[v] = hn::IfThenElse(hn::FirstN(d, static_cast<std::size_t>(end)), s[v], lowest);
+    s[v] = hn::IfThenElse(hn::FirstN(d, static_cast<std::size_t>(begin)), lowest, s[v]);
   }
+  auto high = s[0];
+  for (std::int64_t v = 1; v < kVectors; ++v) high = hn::Max(high, s[v]);
   const float before = highest;
   highest = std::max(before, hn::GetLane(hn::MaxOfLanes(d, high)));
   auto total = hn::LoadU(d, totals);
@@ -287,13 +366,6 @@ inline void PackQueries(const AttentionTile& t, std::int64_t rows, float* to) {
   }
 }
 
-/// The keys of chunk `chunk` that row r sees.
-HWY_INLINE Seen SeenBy(const AttentionTile& t, std::int64_t r, std::int64_t chunk) {
-  const std::int64_t n = r / t.group;
-  const std::int64_t end = std::clamp<std::int64_t>(t.positions[n] + 1 - chunk, 0, kChunk);
-  return {std::clamp<std::int64_t>(t.low(n) - chunk, 0, end), end};
-}
-
 /// One chunk for all rows: [begin, end) is what any of them sees.
 template <class Cache>
 HWY_INLINE void AttendChunk(const AttentionTile& t, const AttentionScratch& s, std::int64_t rows, std::int64_t chunk, Seen any,
@@ -306,38 +378,44 @@ HWY_INLINE void AttendChunk(const AttentionTile& t, const AttentionScratch& s, s
   bool alike = true;  // whether all rows see the same keys
   for (std::int64_t first = 0; first < rows; first += kGroup) {
     const std::int64_t count = std::min(kGroup, rows - first);
-    Seen seen[kGroup];
     Seen group = {kChunk, 0};
-    for (std::int64_t r = 0; r < count; ++r) {
-      seen[r] = SeenBy(t, first + r, chunk);
-      alike = alike && seen[r].begin == any.begin && seen[r].end == any.end;
-      if (seen[r].begin < seen[r].end) group = {std::min(group.begin, seen[r].begin), std::max(group.end, seen[r].end)};
+    for (std::int64_t r = first; r < first + count; ++r) {
+      const Seen seen = {std::clamp<std::int64_t>(s.lows[r] - chunk, 0, kChunk), std::clamp<std::int64_t>(s.ends[r] - chunk, 0, kChunk)};
+      s.seen[r] = seen;
+      alike = alike && seen.begin == any.begin && seen.end == any.end;
+      if (seen.begin < seen.end) group = {std::min(group.begin, seen.begin), std::max(group.end, seen.end)};
     }
+    s.groups[first / kGroup] = group;
     if (group.begin >= group.end) continue;
     float* scores = s.scores + first * kChunk;
     WithRows(count, [&]<int R>() HWY_ATTR { Scores<R>(s.q + first * t.dim, s.panel, t.dim, group.begin, group.end, scores); });
-    for (std::int64_t r = 0; r < count; ++r)
-      if (seen[r].begin < seen[r].end)
-        SoftmaxChunk(scores + r * kChunk, seen[r], softcap, s.highest[first + r], s.totals + (first + r) * 16, s.out + (first + r) * t.dim,
-                     t.dim);
+    for (std::int64_t r = first; r < first + count; ++r, scores += kChunk) {
+      const Seen seen = s.seen[r];
+      float *out = s.out + r * t.dim, *totals = s.totals + r * 16;
+      if (seen.begin >= seen.end)
+        std::memset(scores, 0, kChunk * sizeof(float));
+      else if (seen.begin == 0 && seen.end == kChunk && softcap == 0)
+        SoftmaxChunk<true>(scores, seen, softcap, s.highest[r], totals, out, t.dim);
       else
-        std::memset(scores + r * kChunk, 0, kChunk * sizeof(float));
+        SoftmaxChunk<false>(scores, seen, softcap, s.highest[r], totals, out, t.dim);
+    }
   }
 
   auto odd = hn::Zero(Floats());
-  for (std::int64_t c = any.begin; c < any.end; ++c)
-    Cache::Values(place(t.values, chunk + c), ahead(t.values, chunk + c), (chunk + c) % t.block, t.block, t.dim, s.panel + c * t.dim, odd);
+  for (std::int64_t c = any.begin; c < any.end;) {
+    const std::int64_t end = std::min(any.end, (c / 16 + 1) * 16);
+    const std::byte *piece = place(t.values, chunk + c), *next = ahead(t.values, chunk + c);
+    for (std::int64_t at = (chunk + c) % t.block; c < end; ++c, ++at)
+      Cache::Values(piece, next, at, t.block, t.dim, s.panel + c * t.dim, odd);
+  }
   // A weight of 0 hides a finite value and no other.
   const bool apart = !alike && !hn::AllFalse(Floats(), hn::IsNaN(odd));
   for (std::int64_t first = 0; first < rows; first += kGroup) {
     const std::int64_t count = std::min(kGroup, rows - first);
-    Seen group = {kChunk, 0};
-    for (std::int64_t r = 0; r < count; ++r) {
-      const Seen seen = SeenBy(t, first + r, chunk);
-      if (seen.begin >= seen.end) continue;
-      group = {std::min(group.begin, seen.begin), std::max(group.end, seen.end)};
-      if (apart) AddValues<1>(s.scores + (first + r) * kChunk, s.panel, t.dim, seen.begin, seen.end, s.out + (first + r) * t.dim);
-    }
+    const Seen group = s.groups[first / kGroup];
+    if (apart)
+      for (std::int64_t r = first; r < first + count; ++r)
+        AddValues<1>(s.scores + r * kChunk, s.panel, t.dim, s.seen[r].begin, s.seen[r].end, s.out + r * t.dim);
     if (apart || group.begin >= group.end) continue;
     WithRows(count, [&]<int R>() HWY_ATTR {
       AddValues<R>(s.scores + first * kChunk, s.panel, t.dim, group.begin, group.end, s.out + first * t.dim);
@@ -350,6 +428,8 @@ void Attend(const AttentionTile& t, float* scratch) {
   const std::int64_t rows = t.tokens * t.group;
   const AttentionScratch s(scratch, rows, t.dim);
   PackQueries(t, rows, s.q);
+  for (std::int64_t n = 0, r = 0; n < t.tokens; ++n)
+    for (std::int64_t g = 0; g < t.group; ++g, ++r) s.lows[r] = t.low(n), s.ends[r] = t.positions[n] + 1;
   std::int64_t low = t.low(0), high = t.positions[0];
   for (std::int64_t n = 1; n < t.tokens; ++n) low = std::min(low, t.low(n)), high = std::max<std::int64_t>(high, t.positions[n]);
   for (std::int64_t piece = t.first_piece; piece < t.end_piece; ++piece) {
@@ -383,6 +463,8 @@ void Attend(const AttentionTile& t, float* scratch) {
 void AttendF32(const AttentionTile& t, float* scratch) { Attend<Plain<float>>(t, scratch); }
 void AttendF16(const AttentionTile& t, float* scratch) { Attend<Plain<hwy::float16_t>>(t, scratch); }
 void AttendBf16(const AttentionTile& t, float* scratch) { Attend<Plain<hwy::bfloat16_t>>(t, scratch); }
+void AttendQ8(const AttentionTile& t, float* scratch) { Attend<Quantised<false>>(t, scratch); }
+void AttendQ4(const AttentionTile& t, float* scratch) { Attend<Quantised<true>>(t, scratch); }
 
 void Merge(const AttentionTile& t, std::int64_t n, std::int64_t g, float* merged) {
   const float* partial = t.partials + n * t.partial_token_stride + g * partial_floats(t.dim);
@@ -401,6 +483,8 @@ namespace quern::cpu {
 HWY_EXPORT(AttendF32);
 HWY_EXPORT(AttendF16);
 HWY_EXPORT(AttendBf16);
+HWY_EXPORT(AttendQ8);
+HWY_EXPORT(AttendQ4);
 HWY_EXPORT(Merge);
 
 std::int64_t attention_scratch_floats(std::int64_t rows, std::int64_t dim) {
@@ -409,13 +493,13 @@ std::int64_t attention_scratch_floats(std::int64_t rows, std::int64_t dim) {
   return sum;
 }
 
-bool attention_has(ir::DType dtype) { return dtype == ir::DType::f32 || dtype == ir::DType::f16 || dtype == ir::DType::bf16; }
-
 void attend(ir::DType dtype, const AttentionTile& tile, float* scratch) {
   switch (dtype) {
     case ir::DType::f32: return HWY_DYNAMIC_DISPATCH(AttendF32)(tile, scratch);
     case ir::DType::f16: return HWY_DYNAMIC_DISPATCH(AttendF16)(tile, scratch);
-    default: return HWY_DYNAMIC_DISPATCH(AttendBf16)(tile, scratch);
+    case ir::DType::bf16: return HWY_DYNAMIC_DISPATCH(AttendBf16)(tile, scratch);
+    case ir::DType::q8_0: return HWY_DYNAMIC_DISPATCH(AttendQ8)(tile, scratch);
+    default: return HWY_DYNAMIC_DISPATCH(AttendQ4)(tile, scratch);
   }
 }
 

@@ -50,9 +50,7 @@ constexpr std::int64_t partial_floats(std::int64_t dim) { return dim + 2; }
 
 /// What one worker needs for tiles of so many rows.
 std::int64_t attention_scratch_floats(std::int64_t rows, std::int64_t dim);
-/// Whether there is code for a cache of this type.
-bool attention_has(ir::DType dtype);
-/// Computes the pieces of a tile. Every place that the tile names was checked.
+/// Computes the pieces of a tile of a cache of any type that ops::KvLayout supports. Every place that the tile names was checked.
 void attend(ir::DType dtype, const AttentionTile& tile, float* scratch);
 /// Merges partials into y: pieces [first, end) of one token and one head. `scratch` as for one row.
 void merge_partials(const AttentionTile& tile, std::int64_t token, std::int64_t head, float* scratch);

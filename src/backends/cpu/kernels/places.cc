@@ -3,13 +3,11 @@
 #include <cstring>
 
 #include "backends/cpu/function_kernel.h"
-#include "base/float16.h"
 #include "dtypes/dequantize.h"
+#include "ops/kv_layout.h"
 
 namespace quern::cpu {
 namespace {
-
-using ir::DType;
 
 std::int64_t row_bytes(const ir::TensorView& t) { return t.columns() / ir::block_elements(t.dtype) * ir::block_bytes(t.dtype); }
 
@@ -35,32 +33,18 @@ constexpr KernelFunctions kTakeRows{
       }
     }};
 
-template <class T, class Convert>
-void write_token(const ir::Call& call, std::int64_t t, Convert convert) {
-  const auto &cache = call.out(0), &x = call.in(1);
-  const std::int64_t slot = call.in(2).as<std::int32_t>()[t];
-  if (slot < 0) return;
-  const bool transposed = call.node->integer("transposed") != 0;
-  const std::int64_t heads = x.dims[1], dim = x.dims[2], block = cache.dims[transposed ? 3 : 2];
-  if (slot / block >= cache.dims[0]) return call.fail("a slot is outside the cache");
-  const float* in = x.as<float>() + t * heads * dim;
-  for (std::int64_t h = 0; h < heads; ++h) {
-    T* head = cache.as<T>() + (slot / block * heads + h) * block * dim;
-    T* out = transposed ? head + slot % block : head + slot % block * dim;
-    const std::int64_t stride = transposed ? block : 1;
-    for (std::int64_t i = 0; i < dim; ++i) out[i * stride] = convert(in[h * dim + i]);
-  }
-}
-
 constexpr KernelFunctions kKvWrite{
     "kv_write", [](const ir::Call& call) { return plan::Split{call.in(1).dims[0], 2.0 * double(call.in(1).dims[1] * call.in(1).dims[2])}; },
     [](const ir::Call& call, std::int64_t begin, std::int64_t end, std::byte*) noexcept {
+      const auto &cache = call.out(0), &x = call.in(1);
+      const ops::KvLayout layout = ops::kv_layout(cache, call.node->integer("transposed") != 0);
+      const std::int64_t heads = x.dims[1], bytes = layout.bytes();
       for (std::int64_t t = begin; t < end; ++t) {
-        switch (call.out(0).dtype) {
-          case DType::f32: write_token<float>(call, t, [](float v) { return v; }); break;
-          case DType::f16: write_token<std::uint16_t>(call, t, f32_to_f16); break;
-          default: write_token<std::uint16_t>(call, t, f32_to_bf16); break;
-        }
+        const std::int64_t slot = call.in(2).as<std::int32_t>()[t], block = slot / layout.tokens;
+        if (slot < 0) continue;
+        if (block >= cache.dims[0]) return call.fail("a slot is outside the cache");
+        for (std::int64_t h = 0; h < heads; ++h)
+          layout.store(cache.data + (block * heads + h) * bytes, slot % layout.tokens, x.as<float>() + (t * heads + h) * layout.dim);
       }
     }};
 
