@@ -112,12 +112,15 @@ AttentionTile view(const ir::Call& call, const Sizes& z, const Tile& tile, std::
   t.values = call.in(2).data + kv_head * piece_bytes;
   t.block = z.block;
   t.block_stride = z.kv_heads * piece_bytes;
+  t.head_stride = piece_bytes;
   t.window = z.window;
   t.scale = call.node->number("scale");
   t.softcap = call.node->number("softcap");
   t.sinks = call.has(6) ? call.in(6).as<float>() + kv_head * z.group : nullptr;
   t.first_piece = tile.first_piece();
   t.end_piece = tile.end_piece();
+  t.turns = 1;
+  t.fetch_end = tile.end;
   if (tile.slot >= 0) {
     t.partial_piece_stride = z.heads * partial_floats(z.dim);
     t.partial_token_stride = tile.pieces() * t.partial_piece_stride;
@@ -186,14 +189,20 @@ class Attention final : public plan::Kernel {
         before += z.kv_heads * cost;
         return;
       }
-      for (std::int64_t kv_head = 0; kv_head < z.kv_heads; ++kv_head) {
-        AttentionTile t = view(call, z, tile, kv_head);
-        for (std::int64_t piece = tile.first_piece(); piece < tile.end_piece(); piece += step) {
+      for (std::int64_t piece = tile.first_piece(); piece < tile.end_piece(); piece += step) {
+        const std::int64_t cost_of_head = tile.cost(z, piece, piece + step), next = before + z.kv_heads * cost_of_head;
+        for (std::int64_t kv_head = 0; kv_head < z.kv_heads; ++kv_head) {
           const std::int64_t begins = before;
-          before += tile.cost(z, piece, piece + step);
+          before += cost_of_head;
           if (begins < from || begins >= to) continue;
-          // A chunk more than it works on: that is fetched ahead.
-          if (!blocks_are_good(z, t.blocks, std::max(tile.low, piece * kPiece), std::min(tile.end, (piece + step) * kPiece + kChunk)))
+          AttentionTile t = view(call, z, tile, kv_head);
+          if (tile.slot >= 0) {
+            t.turn = kv_head;
+            t.turns = z.kv_heads;
+            if (next >= to) t.fetch_end = 0;
+          }
+          // A piece more than it works on: that is fetched ahead.
+          if (!blocks_are_good(z, t.blocks, std::max(tile.low, piece * kPiece), std::min(tile.end, (piece + step + 1) * kPiece)))
             return call.fail("a block is outside the cache");
           t.first_piece = piece;
           t.end_piece = piece + step;

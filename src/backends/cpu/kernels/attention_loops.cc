@@ -100,8 +100,8 @@ HWY_INLINE Vector Exp2(Vector z) {
 HWY_INLINE float Exp2Of(float z) { return std::isnan(z) ? z : hn::GetLane(Exp2(hn::Set(Floats(), z))); }
 
 // How one kind of cache is read: 16 keys of a block, from token `at` on, to columns of a panel; a token's values to a row of it. `ahead` is
-// the same place of the chunk after, to be fetched meanwhile. A row of values is also checked: `odd` becomes NaN when one of them is not
-// finite.
+// a head of another block, to be fetched into the second cache meanwhile. A row of values is also checked: `odd` becomes NaN when one of
+// them is not finite.
 template <class T>
 struct Plain {
   static HWY_INLINE Vector Load(const float* p) { return hn::LoadU(Floats(), p); }
@@ -117,7 +117,7 @@ struct Plain {
     const T* from = reinterpret_cast<const T*>(piece) + at;
     const T* next = reinterpret_cast<const T*>(ahead) + at;
     for (std::int64_t i = 0; i < dim * block; i += 64 / std::int64_t{sizeof(T)})
-      if (at == 0) __builtin_prefetch(next + i);
+      if (at == 0) __builtin_prefetch(next + i, 0, 2);
     for (std::int64_t i = 0; i < dim; ++i) {
       for (std::int64_t v = 0; v < 16; v += kLanes) hn::StoreU(Load(from + i * block + v), Floats(), to + i * kChunk + v);
     }
@@ -127,7 +127,7 @@ struct Plain {
     const T* from = reinterpret_cast<const T*>(piece) + at * dim;
     const T* next = reinterpret_cast<const T*>(ahead) + at * dim;
     for (std::int64_t i = 0; i < dim; i += 16) {
-      if (i % (64 / std::int64_t{sizeof(T)}) == 0) __builtin_prefetch(next + i);
+      if (i % (64 / std::int64_t{sizeof(T)}) == 0) __builtin_prefetch(next + i, 0, 2);
       for (std::int64_t v = 0; v < 16; v += kLanes) {
         const auto value = Load(from + i + v);
         odd = hn::MulAdd(value, hn::Zero(Floats()), odd);
@@ -174,7 +174,7 @@ struct Quantised {
     const std::int64_t groups = dim / kElements, header = kHeader * groups * block;
     for (std::int64_t g = 0; g < groups; ++g, to += kElements * kChunk) {
       const std::byte* bytes = piece + header + g * kRowsOfBytes * block + at;
-      for (std::int64_t i = 0; i < kRowsOfBytes * block; i += 64) __builtin_prefetch(ahead + header + g * kRowsOfBytes * block + i);
+      for (std::int64_t i = 0; i < kRowsOfBytes * block; i += 64) __builtin_prefetch(ahead + header + g * kRowsOfBytes * block + i, 0, 2);
       for (std::int64_t v = 0; v < 16; v += kLanes) {
         const std::byte* scales = piece + 2 * (g * block + at + v);
         const Vector scale = Halves(scales), minimum = kHasMinimum ? Halves(scales + 2 * groups * block) : scale;
@@ -196,7 +196,7 @@ struct Quantised {
       const Vector scale = Half(scales), minimum = kHasMinimum ? Half(scales + 2 * groups * block) : scale;
       odd = hn::MulAdd(scale, hn::Zero(Floats()), hn::MulAdd(minimum, hn::Zero(Floats()), odd));
       const std::int64_t begin = header + (at * groups + g) * kBytes;
-      __builtin_prefetch(ahead + begin);
+      __builtin_prefetch(ahead + begin, 0, 2);
       for (std::int64_t v = 0; v < kBytes; v += kLanes) {
         Vector a, b;
         Numbers(piece + begin + v, scale, minimum, a, b);
@@ -368,10 +368,13 @@ inline void PackQueries(const AttentionTile& t, std::int64_t rows, float* to) {
 
 /// One chunk for all rows: [begin, end) is what any of them sees.
 template <class Cache>
-HWY_INLINE void AttendChunk(const AttentionTile& t, const AttentionScratch& s, std::int64_t rows, std::int64_t chunk, Seen any,
-                            std::int64_t last_key) {
+HWY_INLINE void AttendChunk(const AttentionTile& t, const AttentionScratch& s, std::int64_t rows, std::int64_t chunk, Seen any) {
   const auto place = [&](const std::byte* of, std::int64_t key) { return of + t.blocks[key / t.block] * t.block_stride; };
-  const auto ahead = [&](const std::byte* of, std::int64_t key) { return place(of, std::min(key + kChunk, last_key)); };
+  // Of the next piece: as many blocks' heads as of this one are read, one after the other.
+  const auto ahead = [&](const std::byte* of, std::int64_t key) {
+    const std::int64_t n = (t.turn * kPiece + key % kPiece) / t.block, at = key / kPiece * kPiece + kPiece + n / t.turns * t.block;
+    return at < t.fetch_end ? place(of, at) + (n % t.turns - t.turn) * t.head_stride : place(of, key);
+  };
   for (std::int64_t c = any.begin / 16 * 16; c < any.end; c += 16)
     Cache::Keys(place(t.keys, chunk + c), ahead(t.keys, chunk + c), (chunk + c) % t.block, t.block, t.dim, s.panel + c);
   const auto softcap = static_cast<float>(t.softcap * kLog2E);
@@ -438,7 +441,7 @@ void Attend(const AttentionTile& t, float* scratch) {
     std::fill_n(s.out, rows * t.dim, 0.0f);
     const std::int64_t begin = std::max(low, piece * kPiece), end = std::min(high + 1, (piece + 1) * kPiece);
     for (std::int64_t chunk = begin / kChunk * kChunk; chunk < end; chunk += kChunk)
-      AttendChunk<Cache>(t, s, rows, chunk, {std::max<std::int64_t>(0, begin - chunk), std::min(kChunk, end - chunk)}, high);
+      AttendChunk<Cache>(t, s, rows, chunk, {std::max<std::int64_t>(0, begin - chunk), std::min(kChunk, end - chunk)});
     for (std::int64_t r = 0; r < rows; ++r) {
       const std::int64_t n = r / t.group, g = r % t.group, first_of_row = t.low(n) / kPiece;
       if (piece < first_of_row || piece > t.positions[n] / kPiece) continue;
