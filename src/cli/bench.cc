@@ -103,7 +103,7 @@ Figures measure(const Options& options, plan::Profile* profile) {
     }
     return seconds_since(begin);
   };
-  prefill(1);  // warm-up: bindings, pages of the cache, clocks
+  prefill(options.batch);  // warm-up: bindings, pages of the cache, clocks
   decode(std::min<std::int64_t>(options.generate, 4));
   steps.set_profile(profile);
   figures.time_to_first_token_s = prefill(1);

@@ -63,6 +63,7 @@ Binding::Binding(const Program& program, std::span<const std::int64_t> values, u
   }
 
   failures_ = std::make_unique<std::atomic<const char*>[]>(program.steps().size());
+  std::vector<double> costs;  // of each step, in nanoseconds
   std::size_t operands = 0;
   for (const ProgramStep& step : program.steps()) operands += step.inputs.size() + step.outputs.size();
   operands_.reserve(operands);
@@ -82,9 +83,31 @@ Binding::Binding(const Program& program, std::span<const std::int64_t> values, u
     const unsigned most = workers == 1 ? 1 : workers * kTasksPerWorker;
     steps_.push_back({static_cast<std::uint32_t>(std::max(1.0, std::min({double(split.units), worth, double(most)}))), step.wait_for});
     units_.push_back(split.units);
+    costs.push_back(double(split.units) * split.unit_nanoseconds);
     scratch_bytes_ = std::max(scratch_bytes_, step.kernel->scratch_bytes(call));
     calls_.push_back(call);
   }
+  join_small_steps(costs);
+}
+
+/// Neighbours that are not worth a second worker become one step of the walk as long as all of them together are not either: they then
+/// cost no handing over between them.
+void Binding::join_small_steps(const std::vector<double>& costs) {
+  std::vector<std::int32_t> joined(steps_.size());  // which step of the walk each step is in
+  double cost = 0;
+  for (std::size_t s = 0; s < steps_.size(); ++s) {
+    const bool joins = s > 0 && steps_[s].tasks == 1 && steps_[s - 1].tasks == 1 && cost + costs[s] <= kTaskNanoseconds;
+    if (!joins) {
+      walk_.push_back({steps_[s].tasks, -1});
+      walk_first_.push_back(static_cast<std::uint32_t>(s));
+      cost = 0;
+    }
+    cost += costs[s];
+    joined[s] = static_cast<std::int32_t>(walk_.size()) - 1;
+    const std::int32_t wait_for = steps_[s].wait_for < 0 ? -1 : joined[static_cast<std::size_t>(steps_[s].wait_for)];
+    if (wait_for < joined[s]) walk_.back().wait_for = std::max(walk_.back().wait_for, wait_for);
+  }
+  walk_first_.push_back(static_cast<std::uint32_t>(steps_.size()));
 }
 
 void Binding::point_at(std::byte* arena) {
@@ -160,10 +183,10 @@ void Session::run(Binding& binding, std::span<const std::byte* const> inputs, un
   }
   running_ = &binding;
   if (profile_ == nullptr) {
-    pool_.walk(binding.steps_, run_task, this, max_workers);
+    pool_.walk(binding.walk_, run_joined, this, max_workers);
   } else {
     profile_->begin(binding.steps_, std::min(max_workers, pool_.workers()));
-    pool_.walk(binding.steps_, run_task_in_profile, this, max_workers);
+    pool_.walk(binding.walk_, run_joined_in_profile, this, max_workers);
     profile_->end(program_, binding.values_, binding.calls_, binding.steps_, binding.arena_bytes_);
   }
   // The first step in order that failed: those after it may have met what it left unfinished.
@@ -176,19 +199,28 @@ void Session::run(Binding& binding, std::span<const std::byte* const> inputs, un
     }
 }
 
-void Session::run_task(void* context, std::uint32_t step, std::uint32_t task, unsigned worker) noexcept {
-  auto& session = *static_cast<Session*>(context);
-  const Binding& binding = *session.running_;
+void Session::run_task(std::uint32_t step, std::uint32_t task, unsigned worker) const noexcept {
+  const Binding& binding = *running_;
   const std::int64_t units = binding.units_[step], tasks = binding.steps_[step].tasks;
   const std::int64_t begin = units * task / tasks, end = units * (task + 1) / tasks;
   if (begin == end) return;
-  session.program_->steps()[step].kernel->run(binding.calls_[step], begin, end, session.scratch_ + worker * session.scratch_stride_);
+  program_->steps()[step].kernel->run(binding.calls_[step], begin, end, scratch_ + worker * scratch_stride_);
 }
 
-void Session::run_task_in_profile(void* context, std::uint32_t step, std::uint32_t task, unsigned worker) noexcept {
-  const std::int64_t begin = Profile::now();
-  run_task(context, step, task, worker);
-  static_cast<Session*>(context)->profile_->add(worker, step, task, begin);
+void Session::run_joined(void* context, std::uint32_t joined, std::uint32_t task, unsigned worker) noexcept {
+  const auto& session = *static_cast<const Session*>(context);
+  const std::vector<std::uint32_t>& first = session.running_->walk_first_;
+  for (std::uint32_t step = first[joined]; step < first[joined + 1]; ++step) session.run_task(step, task, worker);
+}
+
+void Session::run_joined_in_profile(void* context, std::uint32_t joined, std::uint32_t task, unsigned worker) noexcept {
+  const auto& session = *static_cast<const Session*>(context);
+  const std::vector<std::uint32_t>& first = session.running_->walk_first_;
+  for (std::uint32_t step = first[joined]; step < first[joined + 1]; ++step) {
+    const std::int64_t begin = Profile::now();
+    session.run_task(step, task, worker);
+    session.profile_->add(worker, step, task, begin);
+  }
 }
 
 }  // namespace quern::plan

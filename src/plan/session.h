@@ -22,6 +22,7 @@ class Binding {
  private:
   friend class Session;
   Binding(const Program& program, std::span<const std::int64_t> values, unsigned workers);
+  void join_small_steps(const std::vector<double>& costs);
   void point_at(std::byte* arena);
 
   const Program* program_;
@@ -34,7 +35,9 @@ class Binding {
   std::vector<ir::Call> calls_;                           // one a step
   std::unique_ptr<std::atomic<const char*>[]> failures_;  // of each step: what its kernel met; null between runs
   std::vector<ThreadPool::Step> steps_;
-  std::vector<std::int64_t> units_;  // of each step, divided evenly among its tasks
+  std::vector<ThreadPool::Step> walk_;     // what the pool walks: steps, small neighbours joined
+  std::vector<std::uint32_t> walk_first_;  // the first step of each of them, and the number of steps
+  std::vector<std::int64_t> units_;        // of each step, divided evenly among its tasks
   std::uint64_t last_used_ = 0;
 };
 
@@ -63,8 +66,9 @@ class Session {
   static constexpr std::size_t kMaxBindings = 64;
 
  private:
-  static void run_task(void* context, std::uint32_t step, std::uint32_t task, unsigned worker) noexcept;
-  static void run_task_in_profile(void* context, std::uint32_t step, std::uint32_t task, unsigned worker) noexcept;
+  void run_task(std::uint32_t step, std::uint32_t task, unsigned worker) const noexcept;
+  static void run_joined(void* context, std::uint32_t joined, std::uint32_t task, unsigned worker) noexcept;
+  static void run_joined_in_profile(void* context, std::uint32_t joined, std::uint32_t task, unsigned worker) noexcept;
   Binding* find(std::span<const std::int64_t> values) const;
   void reserve(std::int64_t arena, std::int64_t scratch);
 
