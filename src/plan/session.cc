@@ -90,13 +90,14 @@ Binding::Binding(const Program& program, std::span<const std::int64_t> values, u
   join_small_steps(costs);
 }
 
-/// Neighbours that are not worth a second worker become one step of the walk as long as all of them together are not either: they then
-/// cost no handing over between them.
+/// A step that waits for the one before it, when neither is worth a second worker nor both together, is joined with it in the walk: the
+/// worker that ends the one goes on with the other at once.
 void Binding::join_small_steps(const std::vector<double>& costs) {
   std::vector<std::int32_t> joined(steps_.size());  // which step of the walk each step is in
   double cost = 0;
   for (std::size_t s = 0; s < steps_.size(); ++s) {
-    const bool joins = s > 0 && steps_[s].tasks == 1 && steps_[s - 1].tasks == 1 && cost + costs[s] <= kTaskNanoseconds;
+    const bool joins = s > 0 && steps_[s].wait_for == static_cast<std::int32_t>(s) - 1 && steps_[s].tasks == 1 &&
+                       steps_[s - 1].tasks == 1 && cost + costs[s] <= kTaskNanoseconds;
     if (!joins) {
       walk_.push_back({steps_[s].tasks, -1});
       walk_first_.push_back(static_cast<std::uint32_t>(s));
