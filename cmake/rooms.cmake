@@ -11,7 +11,8 @@ set(isa_flags_avx2 -mavx2 -mfma -mf16c -mbmi2)
 set(isa_flags_avxvnni ${isa_flags_avx2} -mavxvnni)
 set(isa_flags_avx512 ${isa_flags_avx2} -mavx512f -mavx512bw -mavx512dq -mavx512vl -mavx512cd)
 set(isa_flags_avx512vnni ${isa_flags_avx512} -mavx512vnni)
-set(isa_flags_amx ${isa_flags_avx512vnni} -mavx512bf16 -mamx-tile -mamx-int8 -mamx-bf16)
+set(isa_flags_avx512bf16 ${isa_flags_avx512vnni} -mavx512bf16)
+set(isa_flags_amx ${isa_flags_avx512bf16} -mamx-tile -mamx-int8 -mamx-bf16)
 
 # What a room needs from outside, beside the standard library.
 set(uses_backends/cpu PkgConfig::hwy)

@@ -19,10 +19,10 @@
 namespace quern {
 namespace {
 
-constexpr std::string_view kNames[] = {"baseline", "avx2", "avxvnni", "avx512", "avx512vnni", "amx"};
+constexpr std::string_view kNames[] = {"baseline", "avx2", "avxvnni", "avx512", "avx512vnni", "avx512bf16", "amx"};
 
 struct Features {
-  bool avx2 = false, avxvnni = false, avx512 = false, avx512vnni = false, amx = false;
+  bool avx2 = false, avxvnni = false, avx512 = false, avx512vnni = false, avx512bf16 = false, amx = false;
 };
 
 #if defined(__x86_64__)
@@ -55,7 +55,8 @@ Features detect() {
   f.avxvnni = f.avx2 && (a71 & (1u << 4));
   const bool bf16 = a71 & (1u << 5);
   constexpr std::uint32_t kAmx = (1u << 22) | (1u << 24) | (1u << 25);  // BF16, TILE, INT8
-  f.amx = f.avx512vnni && bf16 && (d7 & kAmx) == kAmx && (state & 0x60000) == 0x60000 && amx_granted();
+  f.avx512bf16 = f.avx512vnni && bf16;
+  f.amx = f.avx512bf16 && (d7 & kAmx) == kAmx && (state & 0x60000) == 0x60000 && amx_granted();
   return f;
 }
 #else
@@ -74,6 +75,7 @@ bool machine_has(Isa isa) {
     case Isa::avxvnni: return features().avxvnni;
     case Isa::avx512: return features().avx512;
     case Isa::avx512vnni: return features().avx512vnni;
+    case Isa::avx512bf16: return features().avx512bf16;
     case Isa::amx: return features().amx;
   }
   return false;
@@ -81,14 +83,14 @@ bool machine_has(Isa isa) {
 
 Isa decide() {
   Isa best = Isa::baseline;
-  for (const Isa isa : {Isa::avx2, Isa::avxvnni, Isa::avx512, Isa::avx512vnni, Isa::amx})
+  for (const Isa isa : {Isa::avx2, Isa::avxvnni, Isa::avx512, Isa::avx512vnni, Isa::avx512bf16, Isa::amx})
     if (machine_has(isa)) best = isa;
   const char* wish = std::getenv("QUERN_ISA");
   if (wish == nullptr || *wish == '\0') return best;
   const auto isa = isa_from_name(wish);
   if (!isa)
     throw Error(Code::invalid_argument, "QUERN_ISA=" + std::string(wish) + " names no instruction set")
-        .hint("baseline, avx2, avxvnni, avx512, avx512vnni or amx");
+        .hint("baseline, avx2, avxvnni, avx512, avx512vnni, avx512bf16 or amx");
   if (!machine_has(*isa))
     throw Error(Code::invalid_argument, "QUERN_ISA=" + std::string(wish) + ": this machine does not have it")
         .hint("its best is " + std::string(name(best)));

@@ -7,7 +7,7 @@ namespace quern {
 
 /// Instruction sets for which there are kernels of their own, each including the ones before it (on x86-64). `baseline` is x86-64-v2, or
 /// any other machine.
-enum class Isa { baseline, avx2, avxvnni, avx512, avx512vnni, amx };
+enum class Isa { baseline, avx2, avxvnni, avx512, avx512vnni, avx512bf16, amx };
 
 std::string_view name(Isa isa);
 std::optional<Isa> isa_from_name(std::string_view text);

@@ -4,6 +4,7 @@
 #include <cstring>
 #include <vector>
 
+#include "base/float16.h"
 #include "dtypes/a8.h"
 #include "dtypes/dequantize.h"
 #include "ops/detail/cost.h"
@@ -70,18 +71,21 @@ void expect_blocks(const InferContext& c) {
 /// The type of input 0 with the element type that the attribute `dtype` asks for.
 Type quantized_or_plain(const InferContext& c) {
   const DType dtype = c.node().dtype("dtype");
-  if (dtype != DType::f32 && dtype != DType::a8) c.fail("dtype is " + std::string(name(dtype)) + " where f32 or a8 is wanted");
+  if (dtype != DType::f32 && dtype != DType::a8 && dtype != DType::bf16)
+    c.fail("dtype is " + std::string(name(dtype)) + " where f32, a8 or bf16 is wanted");
   if (dtype == DType::a8) expect_blocks(c);
   return {dtype, c.shape(0)};
 }
 
-/// Writes values at an element of an f32 or a8 tensor; for a8, whole blocks.
+/// Writes values at an element of an f32, bf16 or a8 tensor; for a8, whole blocks.
 void store_floats(const TensorView& y, std::int64_t element, const std::vector<float>& values) {
   if (values.empty()) return;
   if (y.dtype == DType::a8)
     dtypes::quantize_a8(values.data(), y.data + row_bytes(y.dtype, element), static_cast<std::int64_t>(values.size()) / 32);
   else
-    std::memcpy(y.as<float>() + element, values.data(), values.size() * sizeof(float));
+    for (std::size_t i = 0; i < values.size(); ++i)
+      y.dtype == DType::f32 ? void(y.as<float>()[element + static_cast<std::int64_t>(i)] = values[i])
+                            : void(y.as<std::uint16_t>()[element + static_cast<std::int64_t>(i)] = f32_to_bf16(values[i]));
 }
 
 /// The keys [first, end) that each token sees, inside what its blocks hold: f(sequence, first, end).
@@ -161,7 +165,8 @@ const Op embedding{
 };
 
 /// y = s / sqrt(mean(s²) + epsilon) * weight over the last dimension, where s = x, or x + residual where there is a residual; s is then the
-/// second output. Shapes: x, residual, s, y [..., width] f32; weight [width] f32. y is a8 where `dtype` says so: as quantize_activations.
+/// second output. Shapes: x, residual, s, y [..., width] f32; weight [width] f32. y is a8 or bf16 where `dtype` says so: as
+/// quantize_activations.
 const Op rms_norm{
     .name = "rms_norm",
     .min_inputs = 2,
@@ -206,7 +211,7 @@ const Op rms_norm{
 
 /// y[i] = x · w[i]ᵀ for one or more weights. Shapes: x [rows, width]; w[i] [out[i], width] of any float or block type; y[i] [rows, out[i]]
 /// f32. The type of x says how it is computed: f32 means float32 arithmetic on dequantised weights; a8 (from quantize_activations) means
-/// integer products inside each block of 32.
+/// integer products inside each block of 32; bf16 means products of bf16 with sums in f32.
 const Op linear{
     .name = "linear",
     .min_inputs = 2,
@@ -216,7 +221,7 @@ const Op linear{
     .infer =
         [](InferContext& c) {
           expect_outputs(c, c.node().inputs.size() - 1);
-          if (c.dtype(0) != DType::a8) expect_dtype(c, 0, DType::f32);
+          if (c.dtype(0) != DType::a8 && c.dtype(0) != DType::bf16) expect_dtype(c, 0, DType::f32);
           expect_rank(c, 0, 2);
           for (std::size_t i = 1; i < c.node().inputs.size(); ++i) {
             expect_rank(c, i, 2);
@@ -250,21 +255,23 @@ const Op linear{
     .operations = linear_operations,
 };
 
-/// Rows of f32 as unsigned 8-bit integers with a scale and a minimum every 32 values: what integer products take.
-/// Shapes: x [rows, width] f32, width a multiple of 32; y [rows, width] a8. Accuracy: |x - y| ≤ (max - min) / 510 in each block.
+/// Rows of f32 as products take them, by `dtype`: a8, unsigned 8-bit integers with a scale and a zero point every 32 values, for integer
+/// products; or bf16. Shapes: x, y [rows, width], width a multiple of 32 for a8. Accuracy: a8: |x - y| ≤ (max - min) / 508 in each block;
+/// bf16: |x - y| ≤ |x| / 256.
 const Op quantize_activations{
     .name = "quantize_activations",
+    .attributes = {{"dtype", DType::a8}},
     .infer =
         [](InferContext& c) {
           expect_rank(c, 0, 2);
           expect_dtype(c, 0, DType::f32);
-          expect_blocks(c);
-          c.set_output(0, {DType::a8, c.shape(0)});
+          if (c.node().dtype("dtype") == DType::f32) c.fail("dtype is f32 where a8 or bf16 is wanted");
+          c.set_output(0, quantized_or_plain(c));
         },
     .reference =
         [](const Call& c) {
-          const auto &x = c.in(0), &y = c.out(0);
-          dtypes::quantize_a8(x.as<float>(), y.data, x.elements() / 32);
+          const float* x = c.in(0).as<float>();
+          store_floats(c.out(0), 0, std::vector<float>(x, x + c.in(0).elements()));
         },
     .operations = detail::per_output<4>,
 };
@@ -475,8 +482,8 @@ const Op paged_attention{
 };
 
 /// y = f(gate) * up, element by element; f by `activation`: silu(x) = x * sigmoid(x), or gelu_tanh, which is
-/// 0.5 * x * (1 + tanh(sqrt(2 / pi) * (x + 0.044715 * x^3))). Shapes: gate, up, y alike, f32; y is a8 where `dtype` says so: as
-/// quantize_activations. Source: GLU variants, Shazeer 2020.
+/// 0.5 * x * (1 + tanh(sqrt(2 / pi) * (x + 0.044715 * x^3))). Shapes: gate, up, y alike, f32; y is a8 or bf16 where `dtype` says so:
+/// as quantize_activations. Source: GLU variants, Shazeer 2020.
 const Op glu{
     .name = "glu",
     .min_inputs = 2,

@@ -19,7 +19,7 @@ void fuse_quantization(ir::Graph& graph) {
     ir::Attributes attributes = maker->attributes;
     const auto dtype = attributes.find("dtype");
     if ((maker->op != &ops::rms_norm && maker->op != &ops::glu) || dtype == attributes.end()) continue;
-    dtype->second = ir::DType::a8;
+    dtype->second = node->dtype("dtype");
     const ir::Node* fused = graph.insert_before(maker, *maker->op, maker->inputs, std::move(attributes), node->outputs[0]->name);
     graph.replace_uses(node->outputs[0], fused->outputs[0]);
     for (std::size_t i = 1; i < maker->outputs.size(); ++i) graph.replace_uses(maker->outputs[i], fused->outputs[i]);

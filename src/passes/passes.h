@@ -27,10 +27,10 @@ void sink_transposes(ir::Graph& graph);
 /// part of its weights and bias. They are put together in f64; each weight that is scaled is rounded once more.
 void fold_into_conv(ir::Graph& graph);
 
-/// Lets products with block-quantised weights run on integers: their input goes through quantize_activations first. This is what makes
-/// precision `fast` of a language model; a graph without this pass computes in float32. Products that the backend cannot do on integers, as
-/// `has_integer_product(type, width)` of their weights says, stay in float32.
-void quantize_activations(ir::Graph& graph, bool (*has_integer_product)(ir::DType weights, std::int64_t width));
+/// Lets products run on shorter numbers: their input goes through quantize_activations first. This is what makes precision `fast` of a
+/// language model; a graph without this pass computes in float32. `activations(type, width)` of their weights says what the backend takes:
+/// a8, bf16, or f32 where it has no better product.
+void quantize_activations(ir::Graph& graph, ir::DType (*activations)(ir::DType weights, std::int64_t width));
 
 /// Products of one value with several constant weights become one node: queries, keys and values; gates and ups. Fewer steps, and one look
 /// at the value.
@@ -39,8 +39,8 @@ void merge_linears(ir::Graph& graph);
 /// An addition whose sum an rms_norm reads becomes part of it, the sum being its second output: one walk over a row instead of two.
 void fuse_residuals(ir::Graph& graph);
 
-/// quantize_activations becomes part of the op that makes its input, where that op can give a8 (it has the attribute `dtype`) and nothing
-/// else reads the floats.
+/// quantize_activations becomes part of the op that makes its input, where that op can give its result (it has the attribute `dtype`) and
+/// nothing else reads the floats.
 void fuse_quantization(ir::Graph& graph);
 
 }  // namespace quern::passes

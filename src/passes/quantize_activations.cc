@@ -1,3 +1,5 @@
+#include <string>
+#include <utility>
 #include <vector>
 
 #include "ops/registry.h"
@@ -5,19 +7,18 @@
 
 namespace quern::passes {
 
-void quantize_activations(ir::Graph& graph, bool (*has_integer_product)(ir::DType weights, std::int64_t width)) {
-  std::vector<ir::Node*> products;
+void quantize_activations(ir::Graph& graph, ir::DType (*activations)(ir::DType weights, std::int64_t width)) {
+  std::vector<std::pair<ir::Node*, ir::DType>> products;
   for (const auto& node : graph.nodes()) {
-    if (node->op != &ops::linear) continue;
-    const ir::Type &x = node->inputs[0]->type, &w = node->inputs[1]->type;
+    if (node->op != &ops::linear || node->inputs[0]->type.dtype != ir::DType::f32) continue;
+    const ir::Type& w = node->inputs[1]->type;
     const auto width = w.shape[1].constant();
-    if (x.dtype == ir::DType::f32 && ir::is_block(w.dtype) && width && *width % ir::block_elements(ir::DType::a8) == 0 &&
-        has_integer_product(w.dtype, *width))
-      products.push_back(node.get());
+    const ir::DType wanted = width ? activations(w.dtype, *width) : ir::DType::f32;
+    if (wanted != ir::DType::f32) products.emplace_back(node.get(), wanted);
   }
-  for (ir::Node* node : products) {
-    const std::string name = node->inputs[0]->name + ".a8";
-    node->inputs[0] = graph.insert_before(node, ops::quantize_activations, {node->inputs[0]}, {}, name)->outputs[0];
+  for (const auto& [node, wanted] : products) {
+    const std::string name = node->inputs[0]->name + "." + std::string(ir::name(wanted));
+    node->inputs[0] = graph.insert_before(node, ops::quantize_activations, {node->inputs[0]}, {{"dtype", wanted}}, name)->outputs[0];
   }
   eliminate_common(graph);  // queries, keys and values take the same input
 }

@@ -10,7 +10,7 @@ models::LanguageModel language_graph(const std::shared_ptr<const gguf::File>& fi
   graph_options.kv_dtype = options.kv_dtype.value_or(exact ? ir::DType::f32 : ir::DType::f16);
   graph_options.kv_block_tokens = options.kv_block_tokens;
   models::LanguageModel built = models::build(*models::gguf_checkpoint(file), graph_options);
-  if (!exact) passes::quantize_activations(*built.graph, cpu::PackedWeights::can_pack_integer);
+  if (!exact) passes::quantize_activations(*built.graph, cpu::best_activations);
   passes::merge_linears(*built.graph);
   passes::fuse_residuals(*built.graph);
   passes::fuse_quantization(*built.graph);

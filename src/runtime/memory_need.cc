@@ -49,9 +49,8 @@ class PlanningBackend final : public plan::Backend {
     if (!n || !k || *n < 1 || *k < 1) return 0;
     const ir::DType type = constant.type.dtype;
     // Memory that is reserved here is given back untouched.
-    if (node.inputs[0]->type.dtype == ir::DType::a8)
-      return cpu::PackedWeights::can_pack_integer(type, *k) ? cpu::PackedWeights::integer(type, *n, *k).bytes() : 0;
-    return cpu::PackedWeights::can_pack_float(type, *k) ? cpu::PackedWeights::floating(type, *n, *k).bytes() : 0;
+    const ir::DType x = node.inputs[0]->type.dtype;
+    return cpu::PackedWeights::can_pack(x, type, *k) ? cpu::PackedWeights::reserve(x, type, *n, *k).bytes() : 0;
   }
 
   cpu::CpuBackend cpu_;

@@ -10,7 +10,7 @@
 namespace quern {
 namespace {
 
-constexpr Isa kAll[] = {Isa::baseline, Isa::avx2, Isa::avxvnni, Isa::avx512, Isa::avx512vnni, Isa::amx};
+constexpr Isa kAll[] = {Isa::baseline, Isa::avx2, Isa::avxvnni, Isa::avx512, Isa::avx512vnni, Isa::avx512bf16, Isa::amx};
 
 TEST(Cpu, names_of_instruction_sets_read_back) {
   for (const Isa isa : kAll) EXPECT_EQ(isa_from_name(name(isa)), isa);

@@ -141,7 +141,9 @@ TEST(EliminateCommon, writes_to_a_state_stay) {
 }
 
 void quantize_all_but_q4_K(ir::Graph& graph) {
-  quantize_activations(graph, [](ir::DType weights, std::int64_t) { return weights != ir::DType::q4_K; });
+  quantize_activations(graph, [](ir::DType weights, std::int64_t) {
+    return ir::is_block(weights) && weights != ir::DType::q4_K ? ir::DType::a8 : ir::DType::f32;
+  });
 }
 
 TEST(QuantizeActivations, products_that_the_backend_cannot_do_on_integers_stay) {

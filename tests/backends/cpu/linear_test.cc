@@ -88,7 +88,7 @@ std::vector<std::byte> quantized(const std::vector<float>& x) {
 }
 
 PackedWeights pack(DType type, const std::vector<std::byte>& bytes, std::int64_t n, std::int64_t k, bool integer) {
-  PackedWeights w = integer ? PackedWeights::integer(type, n, k) : PackedWeights::floating(type, n, k);
+  PackedWeights w = PackedWeights::reserve(integer ? DType::a8 : DType::f32, type, n, k);
   const std::int64_t middle = w.tiles() / 2;
   w.pack_tiles(bytes.data(), middle, w.tiles());
   w.pack_tiles(bytes.data(), 0, middle);
@@ -151,7 +151,7 @@ TEST(Linear, packing_keeps_the_value_of_every_weight) {
 
 TEST(Linear, packing_is_no_larger_than_the_file_but_for_formats_whose_small_scales_are_widened) {
   for (const DType type : kIntegerTypes) {
-    const std::int64_t k = 1024, n = 32, packed = PackedWeights::integer(type, n, k).bytes(), file = n * row_bytes(type, k);
+    const std::int64_t k = 1024, n = 32, packed = PackedWeights::reserve(DType::a8, type, n, k).bytes(), file = n * row_bytes(type, k);
     EXPECT_LE(packed, type == DType::nvfp4 ? file * 10 / 9 : type == DType::iq4_xs ? file * 103 / 100 : file) << ir::name(type);
   }
 }
@@ -161,7 +161,7 @@ TEST(Linear, integer_products_equal_the_f64_reference_on_every_instruction_set) 
   for (const DType type : kIntegerTypes)
     for (const auto& [n, k] :
          {std::pair<std::int64_t, std::int64_t>{1, 32}, {15, 64}, {16, 576}, {17, 96}, {192, 576}, {65, 1536}, {33, 256}}) {
-      if (!PackedWeights::can_pack_integer(type, k)) continue;
+      if (!PackedWeights::can_pack(DType::a8, type, k)) continue;
       const auto bytes = random_weights(type, n, k, random);
       const PackedWeights w = pack(type, bytes, n, k, true);
       std::vector<float> weights(static_cast<std::size_t>(n * k));
@@ -236,6 +236,36 @@ TEST(Linear, many_rows_in_several_blocks_have_the_bits_of_one_row) {
       const auto one = product(*loops, w, x.data() + r * (k / 32) * kA8Bytes, 1);
       ASSERT_EQ(std::memcmp(one.data(), &all[static_cast<std::size_t>(r * n)], one.size() * sizeof(float)), 0)
           << loops->name << " row " << r;
+    }
+  }
+}
+
+TEST(Linear, bf16_products_equal_the_f64_reference_and_have_the_same_bits_whatever_rows_share_the_work) {
+  std::mt19937 random(12);
+  for (const auto& [n, k] : {std::pair<std::int64_t, std::int64_t>{1, 32}, {17, 96}, {100, 1056}, {48, 512}}) {
+    if (!PackedWeights::can_pack(DType::bf16, DType::bf16, k)) GTEST_SKIP() << "this machine multiplies no bf16";
+    const std::int64_t most = 70;
+    const auto bytes = random_weights(DType::bf16, n, k, random);
+    PackedWeights w = PackedWeights::reserve(DType::bf16, DType::bf16, n, k);
+    w.pack_tiles(bytes.data(), 0, w.tiles());
+    std::vector<float> weights(static_cast<std::size_t>(n * k)), unpacked(static_cast<std::size_t>(k)), x = random_floats(most * k, random);
+    dtypes::dequantize(DType::bf16, bytes.data(), weights.data(), n * k);
+    w.unpack_row(n - 1, unpacked.data());
+    ASSERT_EQ(std::memcmp(unpacked.data(), &weights[static_cast<std::size_t>((n - 1) * k)], unpacked.size() * sizeof(float)), 0);
+    std::vector<std::uint16_t> halves(x.size());
+    for (std::size_t i = 0; i < x.size(); ++i) halves[i] = f32_to_bf16(x[i]), x[i] = bf16_to_f32(halves[i]);
+    const auto at = [&](std::int64_t row) { return reinterpret_cast<const std::byte*>(halves.data() + row * k); };
+    for (const LinearLoops* loops : loops_of_this_machine()) {
+      if (loops->bf16 == nullptr) continue;
+      const auto all = product(*loops, w, at(0), most);
+      const Difference d = compare(all, x, weights, most, n, k, k);
+      ASSERT_LE(d.share, 1) << loops->name << " n " << n << " k " << k << " " << d.worst;
+      for (const std::int64_t m : {1, 2, 3, 4, 5, 8, 15, 16, 17, 31, 32, 33, 48, 63})
+        for (const std::int64_t first : {0, 3, 7}) {
+          const auto part = product(*loops, w, at(first), m, 2);
+          ASSERT_EQ(std::memcmp(part.data(), &all[static_cast<std::size_t>(first * n)], part.size() * sizeof(float)), 0)
+              << loops->name << " n " << n << " k " << k << " rows " << first << " + " << m;
+        }
     }
   }
 }

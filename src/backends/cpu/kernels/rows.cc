@@ -94,23 +94,20 @@ namespace {
 
 constexpr std::int64_t kChunk = 1024;  // elements a unit of an element-wise kernel: 4 KiB, some 100 ns
 
-/// Where the floats [element, …) of output 0 are computed: in place, or in scratch when they become a8.
+/// Where the floats [element, …) of output 0 are computed: in place, or in scratch when they become a8 or bf16.
 float* floats_at(const ir::Call& call, std::int64_t element, std::byte* scratch) {
   return call.out(0).dtype == ir::DType::f32 ? call.out(0).as<float>() + element : reinterpret_cast<float*>(scratch);
 }
 
 /// Ends what floats_at() began: `count` floats are ready.
 void finish(const ir::Call& call, std::int64_t element, std::int64_t count, const std::byte* scratch) {
-  if (call.out(0).dtype == ir::DType::a8)
-    linear_loops().quantize_a8(reinterpret_cast<const float*>(scratch),
-                               reinterpret_cast<std::uint8_t*>(call.out(0).data) + element / kBlockColumns * kA8Bytes,
-                               count / kBlockColumns);
+  if (call.out(0).dtype != ir::DType::f32) shorten(reinterpret_cast<const float*>(scratch), call.out(0), element, count);
 }
 
 constexpr KernelFunctions kRmsNorm{
     "rms_norm",
     [](const ir::Call& call) {
-      return plan::Split{call.out(0).rows(), 20 + (call.out(0).dtype == ir::DType::a8 ? 0.6 : 0.2) * double(call.out(0).columns())};
+      return plan::Split{call.out(0).rows(), 20 + (call.out(0).dtype == ir::DType::f32 ? 0.2 : 0.6) * double(call.out(0).columns())};
     },
     [](const ir::Call& call, std::int64_t begin, std::int64_t end, std::byte* scratch) noexcept {
       const auto add = HWY_DYNAMIC_DISPATCH(AddRow);
@@ -140,7 +137,7 @@ void run_glu(GluFunction glu, const ir::Call& call, std::int64_t begin, std::int
 }
 
 plan::Split split_glu(const ir::Call& call) {
-  return {(call.out(0).elements() + kChunk - 1) / kChunk, call.out(0).dtype == ir::DType::a8 ? 600.0 : 200.0};
+  return {(call.out(0).elements() + kChunk - 1) / kChunk, call.out(0).dtype == ir::DType::f32 ? 200.0 : 600.0};
 }
 std::int64_t glu_scratch(const ir::Call&) { return kChunk * std::int64_t{sizeof(float)}; }
 

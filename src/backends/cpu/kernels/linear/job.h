@@ -7,7 +7,8 @@
 namespace quern::cpu {
 
 /// How packed weights lie: tiles of 16 rows (n). Integer formats: each tile is a run of groups; a group is a header of scales and then its
-/// blocks of 16 rows x 32 columns (k). Float formats: [k][16] elements, row n of the tile at column k. All numbers are little-endian.
+/// blocks of 16 rows x 32 columns (k). Float formats: [k][16] elements, row n of the tile at column k; bf16_pairs, for products with bf16:
+/// [k / 2][16][2], the columns 2k and 2k + 1 of row n side by side. All numbers are little-endian.
 enum class Packing : std::uint8_t {
   q4_0,
   q4_1,
@@ -25,6 +26,7 @@ enum class Packing : std::uint8_t {
   nvfp4,
   f16,
   bf16,
+  bf16_pairs,
   f32
 };
 
@@ -112,6 +114,8 @@ constexpr int kPrefetchBytes = 2048;
 constexpr int kScratchTiles = 2;
 constexpr int kTileUnitRows = 16, kTileUnitTiles = 16, kTileUnitBlocks = 24, kTileUnitXBytes = 64;
 constexpr int kTileUnitScratch = kTileUnitBlocks * (kTileUnitTiles * kMaxPanelBytes + kTileUnitRows * kTileUnitXBytes);
+constexpr int kTileUnitColumns = 512;                                           // of bf16
+constexpr int kTileUnitBf16Scratch = 2 * kTileUnitRows * kTileUnitColumns * 2;  // two blocks of rows
 
 /// Products of rows [row_begin, row_end) of x with tiles [tile_begin, tile_end) of w.
 struct LinearJob {
@@ -119,7 +123,7 @@ struct LinearJob {
   Packing packing;
   std::int64_t tile_bytes;
   std::int64_t n, k;
-  const std::uint8_t* x;  // a8 rows of k/32 blocks, or f32 rows of k
+  const std::uint8_t* x;  // a8 rows of k/32 blocks, or bf16 or f32 rows of k
   std::int64_t x_stride;  // bytes from row to row
   float* y;
   std::int64_t y_stride;  // floats from row to row
@@ -130,6 +134,7 @@ struct LinearJob {
 /// The loops of one instruction set. Each element of y is summed in one order that depends on nothing but k:
 ///   integer: s = 0; for each part p of each block: s = fma(minimum, x.sum of p, s); s = fma(x.scale * float(exact integer dot), scale, s)
 ///   float:   s = 0; for each column: s = fma(x, w, s)
+///   bf16:    as the machine's own instruction adds pairs, in their order
 using LinearLoop = void (*)(const LinearJob&);
 using QuantizeLoop = void (*)(const float* x, std::uint8_t* y, std::int64_t blocks);
 
@@ -138,6 +143,8 @@ void linear_integer_avx2(const LinearJob&);
 void linear_integer_avxvnni(const LinearJob&);
 void linear_integer_avx512vnni(const LinearJob&);
 void linear_integer_amx(const LinearJob&);
+void linear_bf16_avx512bf16(const LinearJob&);
+void linear_bf16_amx(const LinearJob&);
 void linear_float_portable(const LinearJob&);
 void linear_float_avx2(const LinearJob&);
 void linear_float_avx512(const LinearJob&);

@@ -8,22 +8,21 @@ namespace {
 
 // Narrowest first. AVX-512 without VNNI takes the 256-bit integer loops.
 constexpr LinearLoops kLoops[] = {
-    {Isa::baseline, "baseline", linear_integer_portable, linear_float_portable, quantize_a8_portable, 20, 150},
+    {Isa::baseline, "baseline", linear_integer_portable, nullptr, linear_float_portable, quantize_a8_portable, 20, 150},
 #if defined(__x86_64__)
-    {Isa::avx2, "avx2", linear_integer_avx2, linear_float_avx2, quantize_a8_avx2, 12, 10},
-    {Isa::avxvnni, "avxvnni", linear_integer_avxvnni, linear_float_avx2, quantize_a8_avx2, 12, 6},
-    {Isa::avx512, "avx512", linear_integer_avx2, linear_float_avx512, quantize_a8_avx2, 12, 10},
-    {Isa::avx512vnni, "avx512vnni", linear_integer_avx512vnni, linear_float_avx512, quantize_a8_avx2, 8, 2.2f},
-    {Isa::amx, "amx", linear_integer_amx, linear_float_avx512, quantize_a8_avx2, 8, 1},
+    {Isa::avx2, "avx2", linear_integer_avx2, nullptr, linear_float_avx2, quantize_a8_avx2, 12, 10},
+    {Isa::avxvnni, "avxvnni", linear_integer_avxvnni, nullptr, linear_float_avx2, quantize_a8_avx2, 12, 6},
+    {Isa::avx512, "avx512", linear_integer_avx2, nullptr, linear_float_avx512, quantize_a8_avx2, 12, 10},
+    {Isa::avx512vnni, "avx512vnni", linear_integer_avx512vnni, nullptr, linear_float_avx512, quantize_a8_avx2, 8, 2.2f},
+    {Isa::avx512bf16, "avx512bf16", linear_integer_avx512vnni, linear_bf16_avx512bf16, linear_float_avx512, quantize_a8_avx2, 8, 2.2f},
+    {Isa::amx, "amx", linear_integer_amx, linear_bf16_amx, linear_float_avx512, quantize_a8_avx2, 8, 1},
 #endif
 };
 
 constexpr std::int64_t kActivationBytes = 512 << 10;  // half of the second-level cache of today's servers (1 to 2 MiB)
 
 /// Bytes of one row of x.
-std::int64_t x_row_bytes(const PackedWeights& w) {
-  return w.is_float() ? w.k() * std::int64_t(sizeof(float)) : w.k() / kBlockColumns * kA8Bytes;
-}
+std::int64_t x_row_bytes(const PackedWeights& w) { return w.k() / ir::block_elements(w.x_type()) * ir::block_bytes(w.x_type()); }
 
 }  // namespace
 
@@ -35,9 +34,17 @@ const LinearLoops& linear_loops() {
   return kLoops[0];
 }
 
+ir::DType best_activations(ir::DType weights, std::int64_t k) {
+  for (const ir::DType x : {ir::DType::a8, ir::DType::bf16})
+    if (PackedWeights::can_pack(x, weights, k)) return x;
+  return ir::DType::f32;
+}
+
 LinearUnits linear_units(std::span<const PackedWeights> weights, std::int64_t m) {
   const std::int64_t row_bytes = x_row_bytes(weights[0]);
-  const std::int64_t fit = std::max<std::int64_t>(64, kActivationBytes / std::max<std::int64_t>(row_bytes, 1));
+  // bf16 weights are many bytes to fetch again for every row block.
+  const std::int64_t least = weights[0].x_type() == ir::DType::bf16 ? 256 : 64;
+  const std::int64_t fit = std::max<std::int64_t>(least, kActivationBytes / std::max<std::int64_t>(row_bytes, 1));
   const std::int64_t blocks = std::max<std::int64_t>(1, (m + fit - 1) / fit);
   const std::int64_t rows = std::max<std::int64_t>(1, ((m + blocks - 1) / blocks + 31) / 32 * 32);  // even shares of whole register tiles
   std::int64_t tiles = 0;
@@ -46,12 +53,14 @@ LinearUnits linear_units(std::span<const PackedWeights> weights, std::int64_t m)
 }
 
 double linear_unit_nanoseconds(const LinearLoops& loops, const PackedWeights& w, std::int64_t rows) {
-  const double blocks = double(w.k()) / kBlockColumns, slower = w.is_float() ? 8 : 1;
+  const double blocks = double(w.k()) / kBlockColumns, slower = w.x_type() == ir::DType::f32 ? 8 : w.x_type() == ir::DType::bf16 ? 4 : 1;
   return 20 + slower * blocks * (double(loops.block_nanoseconds) + double(loops.row_nanoseconds) * double(rows));
 }
 
 std::int64_t linear_scratch_bytes(const PackedWeights& w) {
-  return w.is_float() ? 0 : std::max<std::int64_t>(kScratchTiles * (w.k() / kBlockColumns) * kMaxPanelBytes, kTileUnitScratch);
+  if (w.x_type() == ir::DType::f32) return 0;
+  if (w.x_type() == ir::DType::bf16) return kTileUnitBf16Scratch;
+  return std::max<std::int64_t>(kScratchTiles * (w.k() / kBlockColumns) * kMaxPanelBytes, kTileUnitScratch);
 }
 
 void linear_run(const LinearLoops& loops, std::span<const PackedWeights> weights, const std::byte* x, std::int64_t m, float* const* y,
@@ -78,7 +87,7 @@ void linear_run(const LinearLoops& loops, std::span<const PackedWeights> weights
       job.n = w.n();
       job.y = y[i];
       job.y_stride = w.n();
-      (w.is_float() ? loops.floating : loops.integer)(job);
+      (w.x_type() == ir::DType::a8 ? loops.integer : w.x_type() == ir::DType::bf16 ? loops.bf16 : loops.floating)(job);
     }
     begin = next;
   }

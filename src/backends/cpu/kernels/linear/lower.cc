@@ -6,8 +6,18 @@
 
 #include "backends/cpu/function_kernel.h"
 #include "backends/cpu/kernels/linear/linear.h"
+#include "base/float16.h"
 
 namespace quern::cpu {
+
+void shorten(const float* x, const ir::TensorView& y, std::int64_t element, std::int64_t count) {
+  if (y.dtype == ir::DType::a8) {
+    linear_loops().quantize_a8(x, reinterpret_cast<std::uint8_t*>(y.data) + element / kBlockColumns * kA8Bytes, count / kBlockColumns);
+  } else {
+    for (std::int64_t i = 0; i < count; ++i) y.as<std::uint16_t>()[element + i] = f32_to_bf16(x[i]);
+  }
+}
+
 namespace {
 
 /// x [m, k] times constant weights, packed when the node is lowered.
@@ -17,7 +27,8 @@ class LinearKernel final : public plan::Kernel {
     name_ = "linear";
     for (std::size_t i = 0; i < weights_.size(); ++i)
       if (i == 0 || weights_[i].type() != weights_[i - 1].type()) name_ += (i == 0 ? " " : "+") + std::string(ir::name(weights_[i].type()));
-    name_ += std::string(" ") + loops_.name + (weights_[0].is_float() ? " f32" : "");
+    name_ +=
+        std::string(" ") + loops_.name + (weights_[0].x_type() == ir::DType::a8 ? "" : " " + std::string(ir::name(weights_[0].x_type())));
   }
 
   plan::Split split(const ir::Call& call) const override {
@@ -47,15 +58,14 @@ class LinearKernel final : public plan::Kernel {
 constexpr KernelFunctions kQuantizeActivations{
     "quantize_activations", [](const ir::Call& call) { return plan::Split{call.in(0).rows(), 10 + 0.4 * double(call.in(0).columns())}; },
     [](const ir::Call& call, std::int64_t begin, std::int64_t end, std::byte*) noexcept {
-      const std::int64_t blocks = call.in(0).columns() / kBlockColumns;
-      linear_loops().quantize_a8(call.in(0).as<float>() + begin * blocks * kBlockColumns,
-                                 reinterpret_cast<std::uint8_t*>(call.out(0).data) + begin * blocks * kA8Bytes, (end - begin) * blocks);
+      const std::int64_t columns = call.in(0).columns();
+      shorten(call.in(0).as<float>() + begin * columns, call.out(0), begin * columns, (end - begin) * columns);
     }};
 
 }  // namespace
 
 std::unique_ptr<plan::Kernel> lower_linear(const ir::Node& node) {
-  const bool integer = node.inputs[0]->type.dtype == ir::DType::a8;
+  const ir::DType x = node.inputs[0]->type.dtype;
   std::vector<PackedWeights> weights;
   if (node.inputs.size() > 1 + LinearKernel::kMaxWeights) return nullptr;
   for (const ir::Value* w : std::span(node.inputs).subspan(1)) {
@@ -63,8 +73,8 @@ std::unique_ptr<plan::Kernel> lower_linear(const ir::Node& node) {
     const auto n = w->type.shape[0].constant(), k = w->type.shape[1].constant();
     const ir::DType type = w->type.dtype;
     if (!n || !k || *n < 1 || *k < 1) return nullptr;
-    if (!(integer ? PackedWeights::can_pack_integer(type, *k) : PackedWeights::can_pack_float(type, *k))) return nullptr;
-    weights.push_back(integer ? PackedWeights::integer(type, *n, *k) : PackedWeights::floating(type, *n, *k));
+    if (!PackedWeights::can_pack(x, type, *k)) return nullptr;
+    weights.push_back(PackedWeights::reserve(x, type, *n, *k));
   }
   for (std::size_t i = 0; i < weights.size(); ++i) weights[i].pack_tiles(node.inputs[i + 1]->constant->data, 0, weights[i].tiles());
   return std::make_unique<LinearKernel>(std::move(weights));

@@ -219,6 +219,11 @@ void get_words(Bits bits, const std::uint8_t* src, std::uint32_t (&word)[8][kTil
   });
 }
 
+/// Where column i of row n lies in a tile of floats, in elements.
+std::int64_t float_place(Packing packing, std::int64_t n, std::int64_t i) {
+  return packing == Packing::bf16_pairs ? (i / 2 * kTileRows + n) * 2 + i % 2 : i * kTileRows + n;
+}
+
 /// Number i of those that pack_six() packed.
 int six_at(const std::uint8_t* p, int i) {
   if (i < 192) return p[i] & 63;
@@ -269,42 +274,41 @@ void unpack_block(const Format& format, const std::uint8_t* group, int block, Un
     }
 }
 
-bool PackedWeights::can_pack_integer(ir::DType type, std::int64_t k) {
-  const Type* row = find(type);
-  return row != nullptr && k % ir::block_elements(type) == 0;
+bool PackedWeights::can_pack(ir::DType x, ir::DType type, std::int64_t k) {
+  switch (x) {
+    case ir::DType::a8: return find(type) != nullptr && k % ir::block_elements(type) == 0;
+    case ir::DType::bf16: return type == ir::DType::bf16 && k % 32 == 0 && linear_loops().bf16 != nullptr;
+    default:
+      return type != ir::DType::a8 && type != ir::DType::f64 && (ir::is_block(type) || ir::is_float(type)) &&
+             k % ir::block_elements(type) == 0;
+  }
 }
 
-bool PackedWeights::can_pack_float(ir::DType type, std::int64_t k) {
-  if (type == ir::DType::a8 || type == ir::DType::f64 || !(ir::is_block(type) || ir::is_float(type))) return false;
-  return k % ir::block_elements(type) == 0;
-}
-
-PackedWeights PackedWeights::integer(ir::DType type, std::int64_t n, std::int64_t k) {
-  QUERN_ASSERT(can_pack_integer(type, k));
-  return PackedWeights(type, find(type)->packing, n, k);
-}
-
-PackedWeights PackedWeights::floating(ir::DType type, std::int64_t n, std::int64_t k) {
-  QUERN_ASSERT(can_pack_float(type, k));
-  return PackedWeights(type, type == ir::DType::f16 ? Packing::f16 : type == ir::DType::bf16 ? Packing::bf16 : Packing::f32, n, k);
+PackedWeights PackedWeights::reserve(ir::DType x, ir::DType type, std::int64_t n, std::int64_t k) {
+  const Packing packing = x == ir::DType::a8        ? find(type)->packing
+                          : x == ir::DType::bf16    ? Packing::bf16_pairs
+                          : type == ir::DType::f16  ? Packing::f16
+                          : type == ir::DType::bf16 ? Packing::bf16
+                                                    : Packing::f32;
+  return PackedWeights(x, type, packing, n, k);
 }
 
 std::int64_t PackedWeights::tile_bytes() const {
-  if (is_float()) return k_ * kTileRows * (packing_ == Packing::f32 ? 4 : 2);
+  if (!is_integer()) return k_ * kTileRows * (packing_ == Packing::f32 ? 4 : 2);
   const Format& f = kFormats[int(packing_)];
   return k_ / (f.blocks * kBlockColumns) * (f.header + f.blocks * kQuantBytes[int(f.bits)]);
 }
 
-PackedWeights::PackedWeights(ir::DType type, Packing packing, std::int64_t n, std::int64_t k)
-    : type_(type), packing_(packing), n_(n), k_(k), data_(allocate_weights(static_cast<std::size_t>(bytes()))) {}
+PackedWeights::PackedWeights(ir::DType x, ir::DType type, Packing packing, std::int64_t n, std::int64_t k)
+    : x_type_(x), type_(type), packing_(packing), n_(n), k_(k), data_(allocate_weights(static_cast<std::size_t>(bytes()))) {}
 
 void PackedWeights::pack_tiles(const std::byte* src, std::int64_t begin, std::int64_t end) {
   for (std::int64_t tile = begin; tile < end; ++tile) {
     const int rows = static_cast<int>(std::min<std::int64_t>(kTileRows, n_ - tile * kTileRows));
     const auto* from =
         reinterpret_cast<const std::uint8_t*>(src) + tile * kTileRows * k_ / ir::block_elements(type_) * ir::block_bytes(type_);
-    is_float() ? pack_float_tile(from, rows, data_.get() + tile * tile_bytes())
-               : pack_integer_tile(from, rows, data_.get() + tile * tile_bytes());
+    is_integer() ? pack_integer_tile(from, rows, data_.get() + tile * tile_bytes())
+                 : pack_float_tile(from, rows, data_.get() + tile * tile_bytes());
   }
 }
 
@@ -313,7 +317,7 @@ void PackedWeights::pack_float_tile(const std::uint8_t* src, int rows, std::uint
   const std::int64_t row_bytes = k_ / ir::block_elements(type_) * ir::block_bytes(type_);
   if (packing_ != Packing::f32) {
     for (int n = 0; n < rows; ++n)
-      for (std::int64_t i = 0; i < k_; ++i) std::memcpy(dst + 2 * (i * kTileRows + n), src + n * row_bytes + 2 * i, 2);
+      for (std::int64_t i = 0; i < k_; ++i) std::memcpy(dst + 2 * float_place(packing_, n, i), src + n * row_bytes + 2 * i, 2);
     return;
   }
   std::vector<float> row(static_cast<std::size_t>(k_));
@@ -345,9 +349,9 @@ void PackedWeights::pack_integer_tile(const std::uint8_t* src, int rows, std::ui
 void PackedWeights::unpack_row(std::int64_t row, float* dst) const {
   const std::uint8_t* tile = data_.get() + row / kTileRows * tile_bytes();
   const auto n = static_cast<std::size_t>(row % kTileRows);
-  if (is_float()) {
+  if (!is_integer()) {
     for (std::int64_t i = 0; i < k_; ++i) {
-      const std::uint8_t* at = tile + (i * kTileRows + static_cast<std::int64_t>(n)) * (packing_ == Packing::f32 ? 4 : 2);
+      const std::uint8_t* at = tile + float_place(packing_, row % kTileRows, i) * (packing_ == Packing::f32 ? 4 : 2);
       dst[i] = packing_ == Packing::f32   ? load<float>(at)
                : packing_ == Packing::f16 ? f16_to_f32(load<std::uint16_t>(at))
                                           : bf16_to_f32(load<std::uint16_t>(at));
