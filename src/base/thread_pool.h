@@ -80,6 +80,31 @@ class ThreadPool {
   std::vector<std::thread> threads_;
 };
 
+/// Runs work(0) … work(count - 1) in any order, on all workers of a pool, or on the calling thread when it is null.
+template <class Work>
+void for_each_task(ThreadPool* pool, std::size_t count, const Work& work) {
+  constexpr std::size_t kMost = std::size_t{1} << 30;  // tasks are counted in 32 bits
+  for (std::size_t first = 0; first < count; first += kMost) {
+    struct Context {
+      const Work* work;
+      std::size_t first;
+    } context{&work, first};
+    const auto tasks = static_cast<std::uint32_t>(count - first < kMost ? count - first : kMost);
+    if (pool == nullptr) {
+      for (std::uint32_t task = 0; task < tasks; ++task) work(first + task);
+      continue;
+    }
+    const ThreadPool::Step step{tasks, -1};
+    pool->walk(
+        {&step, 1},
+        [](void* c, std::uint32_t, std::uint32_t task, unsigned) noexcept {
+          const auto& of = *static_cast<Context*>(c);
+          (*of.work)(of.first + task);
+        },
+        &context);
+  }
+}
+
 /// The pool that everything in the process shares, made on first use with `default_workers` (see set_default_workers).
 ThreadPool& process_pool();
 /// How many workers process_pool() will have; 0: one a physical core. Has no effect once the pool is made.

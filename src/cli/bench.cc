@@ -84,6 +84,7 @@ Figures measure(const Options& options, plan::Profile* profile) {
   runtime::LanguageOptions load;
   load.precision = options.precision;
   load.kv_dtype = options.kv_dtype;
+  load.pool = &process_pool();
   auto model = runtime::LanguageModel::load(options.model, load);
   figures.load_s = seconds_since(start);
 

@@ -29,6 +29,7 @@ void eval_logits(const Options& options) {
   runtime::LanguageOptions load;
   load.precision = options.precision;
   load.kv_dtype = options.kv_dtype;
+  load.pool = &process_pool();
   const auto model = runtime::LanguageModel::load(options.model, load);
   const auto n = static_cast<std::int64_t>(options.ids.size());
   for (const std::int32_t id : options.ids)

@@ -21,6 +21,7 @@ class Compiler {
     find_needed();
     place_inputs();
     for (const ir::Node* node : needed_) place_node(*node);
+    for (Backend* backend : backends_) backend->finish();
     place_outputs();
     assign_arena();
     find_hazards();

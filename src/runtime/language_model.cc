@@ -22,7 +22,8 @@ std::int64_t state_bytes(const plan::Program& program, std::size_t i, std::int64
   return byte_size(program.slots()[program.states()[i]].type).evaluate({{"blocks", blocks}});
 }
 
-/// Kernels have packed the weights they read; what is only looked up (the token table) is read again from the file when needed.
+/// Kernels have packed most weights and released their pages; what is left is what was read when the graph was made, and pages that two
+/// pieces shared. What is needed later is read again from the file.
 void release_packed(const ir::Graph& graph, const std::shared_ptr<const void>& file) {
   for (const ir::Value* value : graph.constants())
     if (value->constant->owner == file) release_pages({value->constant->data, value->constant->bytes});
@@ -35,7 +36,7 @@ std::shared_ptr<const LanguageModel> LanguageModel::load(const std::string& path
   model->options_ = options;
   model->file_ = std::make_shared<const gguf::File>(gguf::File::open(path));
   models::LanguageModel built = language_graph(model->file_, options);
-  cpu::CpuBackend backend;
+  cpu::CpuBackend backend({.pool = options.pool, .mapped_owner = model->file_});
   plan::Backend* const backends[] = {&backend};
   model->program_ = plan::Program::compile(*built.graph, backends);
   release_packed(*built.graph, model->file_);

@@ -21,6 +21,7 @@ struct LanguageOptions {
   Precision precision = Precision::fast;
   std::optional<ir::DType> kv_dtype = std::nullopt;  // of keys and values: f32, f16, bf16, q8_0 or q4_1; by default the precision's
   std::int64_t kv_block_tokens = 16;
+  ThreadPool* pool = nullptr;  // where weights are packed; null: on the calling thread
 };
 
 /// A language model loaded from a file: checked, compiled, weights packed. Immutable; runners share it.

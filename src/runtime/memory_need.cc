@@ -1,7 +1,7 @@
 #include "runtime/memory_need.h"
 
 #include <algorithm>
-#include <set>
+#include <map>
 
 #include "backends/cpu/cpu_backend.h"
 #include "backends/cpu/kernels/linear/linear.h"
@@ -31,15 +31,25 @@ class PlanningBackend final : public plan::Backend {
     for (const ir::Value* input : node.inputs) {
       if (input == nullptr || input->constant == nullptr) continue;
       if (const std::int64_t packed = packed_bytes(node, *input); packed > 0)
-        packed_ += packed;
-      else if (mapped_constants_.insert(input->constant->data).second)
-        mapped_ += static_cast<std::int64_t>(input->constant->bytes);
+        packed_[input->constant->data] = packed;
+      else
+        read_[input->constant->data] = static_cast<std::int64_t>(input->constant->bytes);
     }
     return std::make_unique<Planned>();
   }
 
-  std::int64_t packed() const { return packed_; }
-  std::int64_t mapped() const { return mapped_; }
+  std::int64_t packed() const {
+    std::int64_t sum = 0;
+    for (const auto& [data, bytes] : packed_) sum += bytes;
+    return sum;
+  }
+  /// Tables whose rows are looked up are read out of their packed form where a product has one.
+  std::int64_t mapped() const {
+    std::int64_t sum = 0;
+    for (const auto& [data, bytes] : read_)
+      if (!packed_.contains(data)) sum += bytes;
+    return sum;
+  }
 
  private:
   /// What the kernel of this node keeps of the constant; 0 when it reads the constant itself.
@@ -54,8 +64,7 @@ class PlanningBackend final : public plan::Backend {
   }
 
   cpu::CpuBackend cpu_;
-  std::int64_t packed_ = 0, mapped_ = 0;
-  std::set<const std::byte*> mapped_constants_;
+  std::map<const std::byte*, std::int64_t> packed_, read_;  // bytes, by where the constant lies
 };
 
 }  // namespace

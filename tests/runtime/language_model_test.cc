@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "base/error.h"
+#include "runtime/memory_need.h"
 #include "sequences.h"
 #include "support/allocations.h"
 #include "support/tiny_llama.h"
@@ -72,6 +73,19 @@ TEST_F(LanguageModelTest, a_prompt_in_chunks_gives_the_same_bits_as_in_one_piece
       const std::vector<float> whole = all_logits(runner, prompt, prompt.size());
       for (const std::size_t chunk : {1, 7, 16, 64, 139}) EXPECT_EQ(all_logits(runner, prompt, chunk), whole) << "chunks of " << chunk;
     }
+}
+
+TEST_F(LanguageModelTest, a_table_that_is_the_head_too_is_in_memory_once) {
+  const auto weights = [&](bool tied) {
+    quern::testing::write_tiny_llama(path_, {.tied = tied});
+    const MemoryNeed need = memory_need(std::make_shared<const gguf::File>(gguf::File::open(path_)), {}, 512);
+    return std::pair(need.packed_weights + need.mapped_weights, need.mapped_weights);
+  };
+  const auto [tied, tied_read] = weights(true);
+  const auto [untied, untied_read] = weights(false);
+  const std::int64_t table = 288 * 64 / 32 * 34;
+  EXPECT_EQ(untied, tied + table);
+  EXPECT_EQ(untied_read, tied_read + table);
 }
 
 TEST_F(LanguageModelTest, a_sequence_among_others_has_the_same_bits_as_alone) {

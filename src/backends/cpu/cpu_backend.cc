@@ -9,6 +9,7 @@
 namespace quern::cpu {
 
 #define QUERN_CPU_KERNEL(name, op) std::unique_ptr<plan::Kernel> lower_##name(const ir::Node& node);
+#define QUERN_CPU_WEIGHT_KERNEL(name, op) std::unique_ptr<plan::Kernel> lower_##name(const ir::Node& node, WeightStore& weights);
 #include "backends/cpu/kernels.inc"
 #undef QUERN_CPU_KERNEL
 
@@ -16,10 +17,11 @@ namespace {
 
 struct Row {
   std::string_view op;
-  std::unique_ptr<plan::Kernel> (*lower)(const ir::Node&);
+  std::unique_ptr<plan::Kernel> (*lower)(const ir::Node&, WeightStore&);
 };
 constexpr Row kKernels[] = {
-#define QUERN_CPU_KERNEL(name, op) {#op, lower_##name},
+#define QUERN_CPU_KERNEL(name, op) {#op, [](const ir::Node& node, WeightStore&) { return lower_##name(node); }},
+#define QUERN_CPU_WEIGHT_KERNEL(name, op) {#op, lower_##name},
 #include "backends/cpu/kernels.inc"
 #undef QUERN_CPU_KERNEL
 };
@@ -65,12 +67,12 @@ void limit_highway() {
 
 std::unique_ptr<plan::Kernel> make_kernel(const KernelFunctions& functions) { return std::make_unique<FunctionKernel>(functions); }
 
-CpuBackend::CpuBackend() { limit_highway(); }
+CpuBackend::CpuBackend(const CpuOptions& options) : weights_(options.pool, options.mapped_owner) { limit_highway(); }
 
 std::unique_ptr<plan::Kernel> CpuBackend::lower(const ir::Node& node) {
   for (const Row& row : kKernels)
     if (row.op == node.op->name)
-      if (auto kernel = row.lower(node)) return kernel;
+      if (auto kernel = row.lower(node, weights_)) return kernel;
   if (node.op->reference == nullptr) return nullptr;
   return std::make_unique<ReferenceKernel>(*node.op);
 }

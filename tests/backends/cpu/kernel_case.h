@@ -86,6 +86,7 @@ class KernelCase {
     }
     node_ = graph_.append(op, inputs, std::move(attributes));
     kernel_ = backend_.lower(*node_);
+    backend_.finish();
     second_ = kernel_->second();
   }
 

@@ -3,6 +3,7 @@
 #include <cstring>
 
 #include "backends/cpu/function_kernel.h"
+#include "backends/cpu/weight_store.h"
 #include "dtypes/dequantize.h"
 #include "ops/kv_layout.h"
 
@@ -11,16 +12,28 @@ namespace {
 
 std::int64_t row_bytes(const ir::TensorView& t) { return t.columns() / ir::block_elements(t.dtype) * ir::block_bytes(t.dtype); }
 
-constexpr KernelFunctions kEmbedding{
-    "embedding", [](const ir::Call& call) { return plan::Split{call.out(0).rows(), 1.0 * double(call.out(0).columns())}; },
-    [](const ir::Call& call, std::int64_t begin, std::int64_t end, std::byte*) noexcept {
-      const std::int64_t width = call.out(0).columns(), bytes = row_bytes(call.in(0)), rows = call.in(0).dims[0];
-      for (std::int64_t t = begin; t < end; ++t) {
-        const std::int64_t id = call.in(1).as<std::int32_t>()[t];
-        if (id < 0 || id >= rows) return call.fail("an id is outside the table");
-        dtypes::dequantize(call.in(0).dtype, call.in(0).data + id * bytes, call.out(0).as<float>() + t * width, width);
-      }
-    }};
+/// Rows of a table, out of its packed form where a product has one, so that the table need not be in memory twice.
+class EmbeddingKernel final : public plan::Kernel {
+ public:
+  explicit EmbeddingKernel(WeightStore::Lookup table) : table_(std::move(table)) {}
+  plan::Split split(const ir::Call& call) const override { return {call.out(0).rows(), 1.0 * double(call.out(0).columns())}; }
+  void run(const ir::Call& call, std::int64_t begin, std::int64_t end, std::byte*) const noexcept override {
+    const std::int64_t width = call.out(0).columns(), bytes = row_bytes(call.in(0)), rows = call.in(0).dims[0];
+    for (std::int64_t t = begin; t < end; ++t) {
+      const std::int64_t id = call.in(1).as<std::int32_t>()[t];
+      if (id < 0 || id >= rows) return call.fail("an id is outside the table");
+      float* y = call.out(0).as<float>() + t * width;
+      if (table_ != nullptr && *table_)
+        (*table_)->unpack_row(id, y);
+      else
+        dtypes::dequantize(call.in(0).dtype, call.in(0).data + id * bytes, y, width);
+    }
+  }
+  const char* name() const override { return "embedding"; }
+
+ private:
+  WeightStore::Lookup table_;  // null: no constant
+};
 
 constexpr KernelFunctions kTakeRows{
     "take_rows", [](const ir::Call& call) { return plan::Split{call.out(0).rows(), 20 + 0.1 * double(row_bytes(call.out(0)))}; },
@@ -81,7 +94,9 @@ constexpr KernelFunctions kRope{
 
 }  // namespace
 
-std::unique_ptr<plan::Kernel> lower_embedding(const ir::Node&) { return make_kernel(kEmbedding); }
+std::unique_ptr<plan::Kernel> lower_embedding(const ir::Node& node, WeightStore& store) {
+  return std::make_unique<EmbeddingKernel>(node.inputs[0]->constant == nullptr ? nullptr : store.lookup(*node.inputs[0]));
+}
 std::unique_ptr<plan::Kernel> lower_take_rows(const ir::Node&) { return make_kernel(kTakeRows); }
 std::unique_ptr<plan::Kernel> lower_kv_write(const ir::Node&) { return make_kernel(kKvWrite); }
 std::unique_ptr<plan::Kernel> lower_rope(const ir::Node&) { return make_kernel(kRope); }

@@ -6,6 +6,7 @@
 
 #include "backends/cpu/function_kernel.h"
 #include "backends/cpu/kernels/linear/linear.h"
+#include "backends/cpu/weight_store.h"
 #include "base/float16.h"
 
 namespace quern::cpu {
@@ -20,7 +21,7 @@ void shorten(const float* x, const ir::TensorView& y, std::int64_t element, std:
 
 namespace {
 
-/// x [m, k] times constant weights, packed when the node is lowered.
+/// x [m, k] times constant weights, packed when all nodes are lowered.
 class LinearKernel final : public plan::Kernel {
  public:
   explicit LinearKernel(std::vector<PackedWeights> weights) : loops_(linear_loops()), weights_(std::move(weights)) {
@@ -64,7 +65,7 @@ constexpr KernelFunctions kQuantizeActivations{
 
 }  // namespace
 
-std::unique_ptr<plan::Kernel> lower_linear(const ir::Node& node) {
+std::unique_ptr<plan::Kernel> lower_linear(const ir::Node& node, WeightStore& store) {
   const ir::DType x = node.inputs[0]->type.dtype;
   std::vector<PackedWeights> weights;
   if (node.inputs.size() > 1 + LinearKernel::kMaxWeights) return nullptr;
@@ -74,9 +75,8 @@ std::unique_ptr<plan::Kernel> lower_linear(const ir::Node& node) {
     const ir::DType type = w->type.dtype;
     if (!n || !k || *n < 1 || *k < 1) return nullptr;
     if (!PackedWeights::can_pack(x, type, *k)) return nullptr;
-    weights.push_back(PackedWeights::reserve(x, type, *n, *k));
   }
-  for (std::size_t i = 0; i < weights.size(); ++i) weights[i].pack_tiles(node.inputs[i + 1]->constant->data, 0, weights[i].tiles());
+  for (const ir::Value* w : std::span(node.inputs).subspan(1)) weights.push_back(store.packed(*w, x));
   return std::make_unique<LinearKernel>(std::move(weights));
 }
 

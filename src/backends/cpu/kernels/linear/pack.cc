@@ -2,7 +2,6 @@
 #include <algorithm>
 #include <cstring>
 #include <string>
-#include <vector>
 
 #include "backends/cpu/kernels/linear/block.h"
 #include "backends/cpu/kernels/linear/linear.h"
@@ -33,7 +32,22 @@ void nibbles(const std::uint8_t* p, std::uint8_t* q, int count = 16) {
 
 /// Sets bit `position` of 32 quants.
 void add_bits(std::uint32_t bits, int position, std::uint8_t* q) {
-  for (int i = 0; i < 32; ++i) q[i] = static_cast<std::uint8_t>(q[i] | ((bits >> i) & 1u) << position);
+  for (int byte = 0; byte < 4; ++byte) {
+    // The byte in all eight places, of which each keeps its own bit.
+    std::uint64_t spread = ((bits >> (8 * byte)) & 255) * 0x0101010101010101u & 0x8040201008040201u;
+    spread += 0x7f7f7f7f7f7f7f7fu;  // now the highest bit of a place is the bit that it kept
+    spread = ((spread >> 7) & 0x0101010101010101u) << position | load<std::uint64_t>(q + 8 * byte);
+    std::memcpy(q + 8 * byte, &spread, 8);
+  }
+}
+
+/// q[i] |= (bits `from` … `from` + width - 1 of p[i]) << position, for `count` quants (a multiple of 8), eight at a time.
+void add_planes(const std::uint8_t* p, int from, int width, int position, std::uint8_t* q, int count = 32) {
+  const std::uint64_t mask = ((1u << width) - 1) * 0x0101010101010101u;
+  for (int i = 0; i < count; i += 8) {
+    const std::uint64_t all = ((load<std::uint64_t>(p + i) >> from) & mask) << position | load<std::uint64_t>(q + i);
+    std::memcpy(q + i, &all, 8);
+  }
 }
 
 // The functions below take what one row has of a group; src is the file's block (see dtypes for what its bytes mean).
@@ -65,7 +79,8 @@ void take_q2_k(const std::uint8_t* src, int row, Group& g) {
   g.d[row] = load<std::uint16_t>(src + 80);
   g.m[row] = load<std::uint16_t>(src + 82);
   for (int i = 0; i < 16; ++i) g.s[i * kTileRows + row] = src[i];
-  for (int i = 0; i < 256; ++i) g.q[row][i] = (src[16 + i / 128 * 32 + i % 32] >> (i / 32 % 4 * 2)) & 3;
+  std::memset(g.q[row], 0, 256);
+  for (int i = 0; i < 8; ++i) add_planes(src + 16 + i / 4 * 32, i % 4 * 2, 2, 0, g.q[row] + 32 * i);
 }
 void take_q3_k(const std::uint8_t* src, int row, Group& g) {
   g.d[row] = load<std::uint16_t>(src + 108);
@@ -74,9 +89,11 @@ void take_q3_k(const std::uint8_t* src, int row, Group& g) {
     const int low = i < 8 ? s[i] & 15 : s[i - 8] >> 4, high = (s[8 + i % 4] >> (2 * (i / 4))) & 3;
     g.s[i * kTileRows + row] = static_cast<std::uint8_t>(low | high << 4);
   }
-  for (int i = 0; i < 256; ++i)
-    g.q[row][i] =
-        static_cast<std::uint8_t>(((src[32 + i / 128 * 32 + i % 32] >> (i / 32 % 4 * 2)) & 3) | ((src[i % 32] >> (i / 32)) & 1) << 2);
+  std::memset(g.q[row], 0, 256);
+  for (int i = 0; i < 8; ++i) {
+    add_planes(src + 32 + i / 4 * 32, i % 4 * 2, 2, 0, g.q[row] + 32 * i);
+    add_planes(src, i, 1, 2, g.q[row] + 32 * i);
+  }
 }
 void take_pairs6(const std::uint8_t* src, int row, Group& g) {
   g.d[row] = load<std::uint16_t>(src);
@@ -94,7 +111,7 @@ void take_q4_k(const std::uint8_t* src, int row, Group& g) {
 void take_q5_k(const std::uint8_t* src, int row, Group& g) {
   take_pairs6(src, row, g);
   for (int i = 0; i < 4; ++i) nibbles(src + 48 + 32 * i, g.q[row] + 64 * i, 32);
-  for (int i = 0; i < 256; ++i) g.q[row][i] = static_cast<std::uint8_t>(g.q[row][i] | ((src[16 + i % 32] >> (i / 32)) & 1) << 4);
+  for (int i = 0; i < 8; ++i) add_planes(src + 16, i, 1, 4, g.q[row] + 32 * i);
 }
 void take_q6_k(const std::uint8_t* src, int row, Group& g) {
   g.d[row] = load<std::uint16_t>(src + 208);
@@ -102,7 +119,7 @@ void take_q6_k(const std::uint8_t* src, int row, Group& g) {
   for (int half = 0; half < 2; ++half) {
     std::uint8_t* q = g.q[row] + 128 * half;
     nibbles(src + 64 * half, q, 64);
-    for (int i = 0; i < 128; ++i) q[i] = static_cast<std::uint8_t>(q[i] | ((src[128 + 32 * half + i % 32] >> (i / 32 * 2)) & 3) << 4);
+    for (int i = 0; i < 4; ++i) add_planes(src + 128 + 32 * half, 2 * i, 2, 4, q + 32 * i);
   }
 }
 void take_iq4_xs(const std::uint8_t* src, int row, Group& g) {
@@ -118,17 +135,27 @@ void take_mxfp4(const std::uint8_t* src, int row, Group& g) {
   g.s[row] = src[0];
   nibbles(src + 1, g.q[row]);
 }
-/// Half a block of the file: two scales of E4M3, which are exact halves when divided by two (levels are kept doubled).
-void take_nvfp4(const std::uint8_t* scales, const std::uint8_t* src, int row, Group& g) {
-  float ones[64];
-  for (int part = 0; part < 2; ++part) {
-    std::uint8_t block[36] = {};
-    block[0] = scales[part];
-    std::memset(block + 4, 0x11, 8);  // levels of one half: the elements are half the doubled level's scale
-    dtypes::dequantize(ir::DType::nvfp4, reinterpret_cast<const std::byte*>(block), ones, 64);
-    (part == 0 ? g.d : g.m)[row] = f32_to_f16(ones[0]);
-    nibbles(src + 8 * part, g.q[row] + 16 * part, 8);
+/// The scales of nvfp4 (E4M3) as exact halves, divided by two (levels are kept doubled).
+struct HalvesOfE4m3 {
+  std::uint16_t of[256];
+  HalvesOfE4m3() {
+    for (int byte = 0; byte < 256; ++byte) {
+      float ones[64];
+      std::uint8_t block[36] = {};
+      block[0] = static_cast<std::uint8_t>(byte);
+      std::memset(block + 4, 0x11, 8);  // levels of one half: the elements are half the doubled level's scale
+      dtypes::dequantize(ir::DType::nvfp4, reinterpret_cast<const std::byte*>(block), ones, 64);
+      of[byte] = f32_to_f16(ones[0]);
+    }
   }
+};
+
+/// Half a block of the file, two parts.
+void take_nvfp4(const std::uint8_t* scales, const std::uint8_t* src, int row, Group& g) {
+  static const HalvesOfE4m3 halves;
+  g.d[row] = halves.of[scales[0]];
+  g.m[row] = halves.of[scales[1]];
+  for (int part = 0; part < 2; ++part) nibbles(src + 8 * part, g.q[row] + 16 * part, 8);
 }
 
 struct Type {
@@ -230,48 +257,50 @@ int six_at(const std::uint8_t* p, int i) {
   return p[i - 192] >> 6 | (p[i - 128] >> 6) << 2 | (p[i - 64] >> 6) << 4;
 }
 
+/// What a stored quant stands for.
+std::int16_t number_of(const Format& format, std::uint8_t stored) {
+  if (format.levels != Levels::none) return (format.levels == Levels::iq4 ? kLevelsIq4 : kLevelsE2m1)[stored];
+  return static_cast<std::int16_t>(format.bits == Bits::bits8 ? static_cast<std::int8_t>(stored) : stored - format.subtract);
+}
+
+/// Scale and minimum (0 where there is none) of one row's part of a block.
+void get_scale(const Format& format, const std::uint8_t* group, int block, int part, int n, float& scale, float& minimum) {
+  const int i = (block * format.parts + part) * kTileRows + n;
+  const std::uint8_t* numbers = group + (format.minimum ? 64 : 32);
+  minimum = 0;
+  switch (format.scales) {
+    case ScaleKind::halves:
+      scale = half_at(group + 32 * part + 2 * n);
+      if (format.minimum) minimum = half_at(group + 32 + 2 * n);
+      break;
+    case ScaleKind::pairs6:
+      scale = half_at(group + 2 * n) * static_cast<float>(six_at(numbers, i));
+      minimum = -(half_at(group + 32 + 2 * n) * static_cast<float>(six_at(numbers, 128 + i)));
+      break;
+    case ScaleKind::six: scale = half_at(group + 2 * n) * static_cast<float>(six_at(numbers, i) - 32); break;
+    case ScaleKind::bytes: scale = half_at(group + 2 * n) * static_cast<float>(static_cast<std::int8_t>(numbers[i])); break;
+    case ScaleKind::nibbles:
+      scale = half_at(group + 2 * n) * static_cast<float>(numbers[i] & 15);
+      minimum = -(half_at(group + 32 + 2 * n) * static_cast<float>(numbers[i] >> 4));
+      break;
+    case ScaleKind::exponents: {
+      const std::uint32_t e = group[n], bits = e < 2 ? 0x00200000u << e : (e - 1) << 23;
+      std::memcpy(&scale, &bits, 4);
+      break;
+    }
+  }
+}
+
 }  // namespace
 
 void unpack_block(const Format& format, const std::uint8_t* group, int block, UnpackedBlock& out) {
   std::uint32_t word[8][kTileRows];
   get_words(format.bits, group + format.header + block * kQuantBytes[int(format.bits)], word);
-  const std::int8_t* levels = format.levels == Levels::iq4 ? kLevelsIq4 : kLevelsE2m1;
   for (int column = 0; column < kBlockColumns; ++column)
-    for (int n = 0; n < kTileRows; ++n) {
-      const auto stored = static_cast<std::uint8_t>(word[column / 4][n] >> (column % 4 * 8));
-      out.q[column][n] = static_cast<std::int16_t>(format.levels != Levels::none ? levels[stored]
-                                                   : format.bits == Bits::bits8  ? static_cast<std::int8_t>(stored)
-                                                                                 : stored - format.subtract);
-    }
+    for (int n = 0; n < kTileRows; ++n)
+      out.q[column][n] = number_of(format, static_cast<std::uint8_t>(word[column / 4][n] >> (column % 4 * 8)));
   for (int part = 0; part < format.parts; ++part)
-    for (int n = 0; n < kTileRows; ++n) {
-      const int i = (block * format.parts + part) * kTileRows + n;
-      const std::uint8_t* numbers = group + (format.minimum ? 64 : 32);
-      float scale = 0, minimum = 0;
-      switch (format.scales) {
-        case ScaleKind::halves:
-          scale = half_at(group + 32 * part + 2 * n);
-          if (format.minimum) minimum = half_at(group + 32 + 2 * n);
-          break;
-        case ScaleKind::pairs6:
-          scale = half_at(group + 2 * n) * static_cast<float>(six_at(numbers, i));
-          minimum = -(half_at(group + 32 + 2 * n) * static_cast<float>(six_at(numbers, 128 + i)));
-          break;
-        case ScaleKind::six: scale = half_at(group + 2 * n) * static_cast<float>(six_at(numbers, i) - 32); break;
-        case ScaleKind::bytes: scale = half_at(group + 2 * n) * static_cast<float>(static_cast<std::int8_t>(numbers[i])); break;
-        case ScaleKind::nibbles:
-          scale = half_at(group + 2 * n) * static_cast<float>(numbers[i] & 15);
-          minimum = -(half_at(group + 32 + 2 * n) * static_cast<float>(numbers[i] >> 4));
-          break;
-        case ScaleKind::exponents: {
-          const std::uint32_t e = group[n], bits = e < 2 ? 0x00200000u << e : (e - 1) << 23;
-          std::memcpy(&scale, &bits, 4);
-          break;
-        }
-      }
-      out.scale[part][n] = scale;
-      out.minimum[part][n] = minimum;
-    }
+    for (int n = 0; n < kTileRows; ++n) get_scale(format, group, block, part, n, out.scale[part][n], out.minimum[part][n]);
 }
 
 bool PackedWeights::can_pack(ir::DType x, ir::DType type, std::int64_t k) {
@@ -320,11 +349,15 @@ void PackedWeights::pack_float_tile(const std::uint8_t* src, int rows, std::uint
       for (std::int64_t i = 0; i < k_; ++i) std::memcpy(dst + 2 * float_place(packing_, n, i), src + n * row_bytes + 2 * i, 2);
     return;
   }
-  std::vector<float> row(static_cast<std::size_t>(k_));
-  for (int n = 0; n < rows; ++n) {
-    dtypes::dequantize(type_, reinterpret_cast<const std::byte*>(src + n * row_bytes), row.data(), k_);
-    for (std::int64_t i = 0; i < k_; ++i) reinterpret_cast<float*>(dst)[i * kTileRows + n] = row[static_cast<std::size_t>(i)];
-  }
+  constexpr std::int64_t kPiece = 256;  // the largest block there is
+  float values[kPiece];
+  const std::int64_t piece_bytes = kPiece / ir::block_elements(type_) * ir::block_bytes(type_);
+  for (int n = 0; n < rows; ++n)
+    for (std::int64_t begin = 0; begin < k_; begin += kPiece) {
+      const std::int64_t count = std::min(kPiece, k_ - begin);
+      dtypes::dequantize(type_, reinterpret_cast<const std::byte*>(src + n * row_bytes + begin / kPiece * piece_bytes), values, count);
+      for (std::int64_t i = 0; i < count; ++i) reinterpret_cast<float*>(dst)[(begin + i) * kTileRows + n] = values[i];
+    }
 }
 
 void PackedWeights::pack_integer_tile(const std::uint8_t* src, int rows, std::uint8_t* dst) const {
@@ -360,13 +393,22 @@ void PackedWeights::unpack_row(std::int64_t row, float* dst) const {
   }
   const Format& format = kFormats[int(packing_)];
   const std::int64_t group_bytes = format.header + format.blocks * kQuantBytes[int(format.bits)];
-  UnpackedBlock block;
+  const int part_columns = kBlockColumns / format.parts;
   for (std::int64_t b = 0; b < k_ / kBlockColumns; ++b) {
-    unpack_block(format, tile + b / format.blocks * group_bytes, static_cast<int>(b % format.blocks), block);
-    for (int i = 0; i < kBlockColumns; ++i) {
-      const int part = i / (kBlockColumns / format.parts);
-      const float value = static_cast<float>(block.q[i][n]) * block.scale[part][n];
-      *dst++ = format.minimum ? value + block.minimum[part][n] : value;
+    const std::uint8_t* group = tile + b / format.blocks * group_bytes;
+    const int block = static_cast<int>(b % format.blocks);
+    const std::uint8_t* quants = group + format.header + block * kQuantBytes[int(format.bits)] + 4 * n;
+    std::uint32_t word[8] = {};  // this row's alone
+    each_plane(format.bits, [&](int first, int width, int vector, int i, int shift) {
+      word[i] |= ((load<std::uint32_t>(quants + 64 * vector) >> shift) & (((1u << width) - 1) * 0x01010101u)) << first;
+    });
+    for (int part = 0; part < format.parts; ++part) {
+      float scale, minimum;
+      get_scale(format, group, block, part, static_cast<int>(n), scale, minimum);
+      for (int i = part * part_columns; i < (part + 1) * part_columns; ++i) {
+        const float value = static_cast<float>(number_of(format, static_cast<std::uint8_t>(word[i / 4] >> (i % 4 * 8)))) * scale;
+        *dst++ = format.minimum ? value + minimum : value;
+      }
     }
   }
 }

@@ -1,0 +1,65 @@
+#include "backends/cpu/weight_store.h"
+
+#include <algorithm>
+#include <span>
+
+#include "base/mapped_file.h"
+
+namespace quern::cpu {
+namespace {
+
+// Of packed weights, packed by one worker at a time: some 0.5 ms of work, and as much of the file is in memory beside it.
+constexpr std::int64_t kTaskBytes = 1 << 20;
+
+struct Task {
+  std::size_t entry;
+  std::int64_t begin, end;  // tiles
+};
+
+}  // namespace
+
+WeightStore::WeightStore(ThreadPool* pool, std::shared_ptr<const void> mapped_owner)
+    : pool_(pool), mapped_owner_(std::move(mapped_owner)) {}
+
+PackedWeights WeightStore::packed(const ir::Value& constant, ir::DType x) {
+  const std::int64_t n = constant.type.shape[0].constant().value(), k = constant.type.shape[1].constant().value();
+  const ir::DType type = constant.type.dtype;
+  const auto [at, is_new] = index_.try_emplace({constant.constant->data, type, n, k, x}, entries_.size());
+  if (is_new) entries_.push_back({constant.constant, PackedWeights::reserve(x, type, n, k)});
+  return entries_[at->second].weights;
+}
+
+WeightStore::Lookup WeightStore::lookup(const ir::Value& constant) {
+  lookups_.push_back({constant.constant->data, std::make_shared<std::optional<PackedWeights>>()});
+  return lookups_.back().table;
+}
+
+void WeightStore::fill() {
+  for (const Asked& asked : lookups_)
+    for (const Entry& entry : entries_)
+      if (entry.constant->data == asked.data && !*asked.table) *asked.table = entry.weights;
+
+  std::vector<Task> tasks;
+  for (std::size_t e = 0; e < entries_.size(); ++e) {
+    const PackedWeights& w = entries_[e].weights;
+    const std::int64_t step = std::max<std::int64_t>(1, kTaskBytes / std::max<std::int64_t>(w.tile_bytes(), 1));
+    for (std::int64_t tile = 0; tile < w.tiles(); tile += step) tasks.push_back({e, tile, std::min(tile + step, w.tiles())});
+  }
+  const auto pack = [&](const Task& task) {
+    Entry& entry = entries_[task.entry];
+    entry.weights.pack_tiles(entry.constant->data, task.begin, task.end);
+    if (mapped_owner_ == nullptr || entry.constant->owner != mapped_owner_) return;
+    const std::span<const std::byte> source(entry.constant->data, entry.constant->bytes);
+    const std::size_t tile = source.size() / static_cast<std::size_t>(entry.weights.n()) * kTileRows;
+    const auto begin = static_cast<std::size_t>(task.begin) * tile,
+               end = std::min(source.size(), static_cast<std::size_t>(task.end) * tile);
+    release_pages(source.subspan(begin, end - begin));
+  };
+  const auto run = [&](std::size_t task) { pack(tasks[task]); };
+  for_each_task(pool_, tasks.size(), run);
+  entries_.clear();
+  index_.clear();
+  lookups_.clear();
+}
+
+}  // namespace quern::cpu

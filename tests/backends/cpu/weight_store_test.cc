@@ -1,0 +1,121 @@
+// Weights of a program: one packed copy a constant, packed on all workers.
+#include "backends/cpu/weight_store.h"
+
+#include <gtest/gtest.h>
+
+#include <cstring>
+#include <random>
+#include <vector>
+
+#include "backends/cpu/cpu_backend.h"
+#include "kernel_case.h"
+#include "ops/registry.h"
+
+namespace quern::cpu::test {
+namespace {
+
+std::vector<std::byte> random_bytes(ir::DType type, std::int64_t n, std::int64_t k, unsigned seed) {
+  std::mt19937 random(seed);
+  std::vector<std::byte> bytes(static_cast<std::size_t>(n * k / ir::block_elements(type) * ir::block_bytes(type)));
+  for (std::byte& b : bytes) b = static_cast<std::byte>(random() % 64);  // exponents stay small in every type
+  return bytes;
+}
+
+struct Weights {
+  ir::Graph graph;
+  std::vector<ir::Value*> values;
+
+  void add(ir::DType type, std::int64_t n, std::int64_t k) {
+    values.push_back(graph.add_constant("w" + std::to_string(values.size()), {type, {n, k}},
+                                        random_bytes(type, n, k, static_cast<unsigned>(values.size()))));
+  }
+};
+
+std::vector<std::uint8_t> bytes_of(const PackedWeights& w) { return {w.data(), w.data() + w.bytes()}; }
+
+TEST(WeightStore, products_of_one_constant_share_its_packed_form) {
+  Weights weights;
+  weights.add(ir::DType::q8_0, 40, 64);
+  weights.add(ir::DType::q8_0, 40, 64);
+  WeightStore store;
+  const PackedWeights first = store.packed(*weights.values[0], ir::DType::a8), again = store.packed(*weights.values[0], ir::DType::a8);
+  const PackedWeights other = store.packed(*weights.values[1], ir::DType::a8), floats = store.packed(*weights.values[0], ir::DType::f32);
+  store.fill();
+  EXPECT_EQ(first.data(), again.data());
+  EXPECT_NE(first.data(), other.data());
+  EXPECT_NE(first.data(), floats.data()) << "integers and floats have layouts of their own";
+}
+
+TEST(WeightStore, many_workers_pack_the_bytes_that_one_packs) {
+  Weights weights;
+  for (const ir::DType type : {ir::DType::q4_1, ir::DType::q6_K, ir::DType::q8_0, ir::DType::nvfp4})
+    for (const std::int64_t n : {1, 37, 3000}) weights.add(type, n, 512);
+  ThreadPool pool(4);
+  WeightStore serial, parallel(&pool);
+  std::vector<PackedWeights> one, many;
+  for (const ir::Value* w : weights.values) {
+    one.push_back(serial.packed(*w, ir::DType::a8));
+    many.push_back(parallel.packed(*w, ir::DType::a8));
+  }
+  serial.fill();
+  parallel.fill();
+  for (std::size_t i = 0; i < one.size(); ++i) EXPECT_EQ(bytes_of(one[i]), bytes_of(many[i])) << i;
+}
+
+TEST(WeightStore, a_table_is_looked_up_in_its_packed_form_only_where_a_product_has_one) {
+  Weights weights;
+  weights.add(ir::DType::q8_0, 40, 64);
+  weights.add(ir::DType::q8_0, 40, 64);
+  WeightStore store;
+  const WeightStore::Lookup tied = store.lookup(*weights.values[0]), alone = store.lookup(*weights.values[1]);
+  const PackedWeights w = store.packed(*weights.values[0], ir::DType::a8);
+  store.fill();
+  ASSERT_TRUE(tied->has_value());
+  EXPECT_EQ((*tied)->data(), w.data());
+  EXPECT_FALSE(alone->has_value());
+}
+
+TEST(WeightStore, an_embedding_gives_the_same_bits_from_a_table_that_a_product_has_packed) {
+  std::mt19937 random(1);
+  const std::vector<std::int32_t> ids = {0, 36, 17, 17, 1};
+  for (const ir::DType type : {ir::DType::f32, ir::DType::f16, ir::DType::bf16, ir::DType::q4_0, ir::DType::q4_1, ir::DType::q5_0,
+                               ir::DType::q8_0, ir::DType::q4_K, ir::DType::q6_K, ir::DType::mxfp4}) {
+    const std::int64_t n = 37, k = 256;
+    const std::vector<std::byte> bytes = random_bytes(type, n, k, 5);
+    ir::Graph graph;
+    ir::Value* table = graph.add_constant("table", {type, {n, k}}, bytes);
+    ir::Value* id = graph.add_input("ids", {ir::DType::i32, {std::int64_t(ids.size())}});
+    ir::Value* x = graph.add_input("x", {ir::DType::f32, {1, k}});
+    const ir::Node* embedding = graph.append(ops::embedding, {table, id});
+    const ir::Node* linear = graph.append(ops::linear, {x, table});
+    CpuBackend backend;
+    const auto kernel = backend.lower(*embedding), product = backend.lower(*linear);
+    backend.finish();
+
+    std::vector<float> out(ids.size() * k, -1), expected(out);
+    ir::TensorView views[3];
+    const auto set = [](ir::TensorView& view, const void* data, ir::DType dtype, std::int64_t rows, std::int64_t columns) {
+      view.data = static_cast<std::byte*>(const_cast<void*>(data));
+      view.dtype = dtype;
+      view.rank = columns == 0 ? 1 : 2;
+      view.dims[0] = rows;
+      if (columns != 0) view.dims[1] = columns;
+    };
+    // The kernel has the packed form: it must not look at the constant's own bytes any more.
+    const std::vector<std::byte> nothing(bytes.size());
+    set(views[0], nothing.data(), type, n, k);
+    set(views[1], ids.data(), ir::DType::i32, std::int64_t(ids.size()), 0);
+    set(views[2], out.data(), ir::DType::f32, std::int64_t(ids.size()), k);
+    const ir::TensorView* pointers[] = {&views[0], &views[1], &views[2]};
+    std::atomic<const char*> failed{nullptr};
+    const ir::Call call{embedding, pointers, pointers + 2, &failed};
+    kernel->run(call, 0, std::int64_t(ids.size()), nullptr);
+    views[0].data = const_cast<std::byte*>(bytes.data());
+    views[2].data = reinterpret_cast<std::byte*>(expected.data());
+    ops::embedding.reference(call);
+    EXPECT_EQ(0, std::memcmp(out.data(), expected.data(), out.size() * sizeof(float))) << ir::name(type);
+  }
+}
+
+}  // namespace
+}  // namespace quern::cpu::test
