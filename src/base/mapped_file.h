@@ -19,9 +19,12 @@ class MappedFile {
 
   std::span<const std::byte> bytes() const { return {data_, size_}; }
   const std::string& path() const { return path_; }
+  /// Tells this file with these contents from all others: size, inode, and the times of the last change of its bytes and of its inode,
+  /// which nobody can set back. Empty while the last change is so young (two seconds) that another could bear the same time.
+  const std::string& identity() const { return identity_; }
 
  private:
-  std::string path_;
+  std::string path_, identity_;
   const std::byte* data_ = nullptr;
   std::size_t size_ = 0;
 };

@@ -29,6 +29,7 @@ using Clock = std::chrono::steady_clock;
 struct Options {
   std::string model;
   runtime::Precision precision = runtime::Precision::fast;
+  LoadOptions load;
   std::optional<ir::DType> kv_dtype;
   std::int64_t prompt = 512, generate = 128, batch = 1;
   bool json = false, verbose = false, profile = false;
@@ -84,7 +85,7 @@ Figures measure(const Options& options, plan::Profile* profile) {
   runtime::LanguageOptions load;
   load.precision = options.precision;
   load.kv_dtype = options.kv_dtype;
-  load.pool = &process_pool();
+  options.load.apply(load);
   auto model = runtime::LanguageModel::load(options.model, load);
   figures.load_s = seconds_since(start);
 
@@ -169,6 +170,7 @@ void add_bench(CLI::App& app) {
   add_precision(*command, options->precision);
   command->add_flag("--profile", options->profile, "Also where the time goes: by kernel and node, beside what the machine allows");
   add_kv_type(*command, options->kv_dtype);
+  add_load(*command, options->load);
   add_json(*command, options->json);
   add_verbose(*command, options->verbose, "Also workers, instruction set and precision");
   add_examples(*command,

@@ -1,22 +1,16 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cstdlib>
 
 #include "base/error.h"
 #include "cli/command.h"
 #include "cli/line_editor.h"
+#include "cli/options.h"
 #include "cli/output.h"
 #include "cli/text_run.h"
 
 namespace quern::cli {
 namespace {
-
-std::string history_path() {
-  if (const char* cache = std::getenv("XDG_CACHE_HOME"); cache != nullptr && *cache == '/') return std::string(cache) + "/quern/history";
-  if (const char* home = std::getenv("HOME"); home != nullptr && *home != '\0') return std::string(home) + "/.cache/quern/history";
-  return "";
-}
 
 std::string_view trimmed(std::string_view text) {
   const auto first = text.find_first_not_of(" \t\n");
@@ -32,7 +26,7 @@ std::pair<std::string_view, std::string_view> split(std::string_view text) {
 class Chat {
  public:
   explicit Chat(TextRunOptions options)
-      : options_(std::move(options)), model_(options_), editor_("quern", interrupts_.fd(), history_path()) {
+      : options_(std::move(options)), model_(options_), editor_("quern", interrupts_.fd(), cache_path("history")) {
     if (model_.text().chat_template == nullptr)
       throw Error(Code::unsupported, "the model has no chat template, so it cannot chat")
           .at(options_.model)

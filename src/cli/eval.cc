@@ -19,6 +19,7 @@ namespace {
 struct Options {
   std::string model, out;
   runtime::Precision precision = runtime::Precision::fast;
+  LoadOptions load;
   std::optional<ir::DType> kv_dtype;
   std::vector<std::int32_t> ids;
   bool verbose = false;
@@ -29,7 +30,7 @@ void eval_logits(const Options& options) {
   runtime::LanguageOptions load;
   load.precision = options.precision;
   load.kv_dtype = options.kv_dtype;
-  load.pool = &process_pool();
+  options.load.apply(load);
   const auto model = runtime::LanguageModel::load(options.model, load);
   const auto n = static_cast<std::int64_t>(options.ids.size());
   for (const std::int32_t id : options.ids)
@@ -76,6 +77,7 @@ void add_eval(CLI::App& app) {
       ->type_name("N");
   add_precision(*logits, options->precision);
   add_kv_type(*logits, options->kv_dtype);
+  add_load(*logits, options->load);
   add_threads(*logits);
   add_verbose(*logits, options->verbose, "Say on stderr what was written");
   add_examples(*logits, "  quern eval logits model.gguf --ids 1,22172,3186 --out logits.npy --precision exact");

@@ -1,10 +1,14 @@
 #include "cli/options.h"
 
+#include <fmt/format.h>
+
 #include <CLI/CLI.hpp>
+#include <cstdlib>
 
 #include <map>
 
 #include "base/thread_pool.h"
+#include "cli/output.h"
 
 namespace quern::cli {
 
@@ -37,6 +41,24 @@ void add_kv_type(CLI::App& command, std::optional<ir::DType>& type) {
           "Numbers of the cache of keys and values: f32, f16, bf16, q8 (8.5 bits) or q4 (5 bits); by default the precision's")
       ->check(CLI::IsMember({"f32", "f16", "bf16", "q8", "q4"}))
       ->type_name("T");
+}
+
+void LoadOptions::apply(runtime::LanguageOptions& load) const {
+  load.pool = &process_pool();
+  load.pack = !no_pack;
+  if (!no_cache) load.cache_folder = cache_path("packed");
+  load.note = [](std::string_view note) { fmt::print(stderr, "quern: note: {}\n", printable(note)); };
+}
+
+void add_load(CLI::App& command, LoadOptions& options, const std::string& group) {
+  command.add_flag("--no-pack", options.no_pack, "Leave the weights in the file's layout: slower, and the least memory")->group(group);
+  command.add_flag("--no-cache", options.no_cache, "Neither read nor write packed weights in ~/.cache/quern/packed")->group(group);
+}
+
+std::string cache_path(const std::string& name) {
+  if (const char* cache = std::getenv("XDG_CACHE_HOME"); cache != nullptr && *cache == '/') return std::string(cache) + "/quern/" + name;
+  if (const char* home = std::getenv("HOME"); home != nullptr && *home != '\0') return std::string(home) + "/.cache/quern/" + name;
+  return "";
 }
 
 void add_json(CLI::App& command, bool& json) { command.add_flag("--json", json, "Print one JSON object"); }

@@ -20,6 +20,17 @@ void add_threads(CLI::App& command);
 void add_precision(CLI::App& command, runtime::Precision& precision);
 /// --kv-type f32|f16|bf16|q8|q4
 void add_kv_type(CLI::App& command, std::optional<ir::DType>& type);
+/// How weights are brought into memory.
+struct LoadOptions {
+  bool no_pack = false, no_cache = false;
+
+  /// Workers, packing and its cache, and where notes go.
+  void apply(runtime::LanguageOptions& load) const;
+};
+/// --no-pack, --no-cache
+void add_load(CLI::App& command, LoadOptions& options, const std::string& group = "OPTIONS");
+/// A file or folder of ~/.cache/quern (or under $XDG_CACHE_HOME); empty when there is no home.
+std::string cache_path(const std::string& name);
 /// --json
 void add_json(CLI::App& command, bool& json);
 /// -v, --verbose

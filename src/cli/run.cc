@@ -107,6 +107,7 @@ void add_run(CLI::App& app) {
       ->group(kText);
   add_precision(*command, text.precision);
   command->get_option("--precision")->group(kText);
+  add_load(*command, text.load, kText);
   add_kv_type(*command, text.kv_dtype);
   command->get_option("--kv-type")->group(kText);
   for (const Setting& setting : settings())

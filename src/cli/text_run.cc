@@ -63,7 +63,7 @@ Answerer::Answerer(const TextRunOptions& options) {
   runtime::LanguageOptions load;
   load.precision = options.precision;
   load.kv_dtype = options.kv_dtype;
-  load.pool = &process_pool();
+  options.load.apply(load);
   model_ = runtime::LanguageModel::load(options.model, load);
   text_ = engine::TextModel::from_gguf(model_->file());
   engine::EngineOptions limits;

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "cli/interrupts.h"
+#include "cli/options.h"
 #include "engine/engine.h"
 #include "engine/text_model.h"
 #include "runtime/language_model.h"
@@ -32,6 +33,7 @@ struct TextRunOptions {
   std::int64_t context = 0;  // 0: the model's own
   runtime::Precision precision = runtime::Precision::fast;
   std::optional<ir::DType> kv_dtype;
+  LoadOptions load;
   bool verbose = false;
   plan::Profile* profile = nullptr;
 };

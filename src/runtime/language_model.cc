@@ -36,7 +36,14 @@ std::shared_ptr<const LanguageModel> LanguageModel::load(const std::string& path
   model->options_ = options;
   model->file_ = std::make_shared<const gguf::File>(gguf::File::open(path));
   models::LanguageModel built = language_graph(model->file_, options);
-  cpu::CpuBackend backend({.pool = options.pool, .mapped_owner = model->file_});
+  cpu::WeightOptions weights;
+  weights.pool = options.pool;
+  weights.mapped_owner = model->file_;
+  weights.pack = options.pack;
+  weights.cache.folder = options.cache_folder;
+  weights.cache.note = options.note;
+  weights.file_identity = model->file_->identity();
+  cpu::CpuBackend backend(weights);
   plan::Backend* const backends[] = {&backend};
   model->program_ = plan::Program::compile(*built.graph, backends);
   release_packed(*built.graph, model->file_);

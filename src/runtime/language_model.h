@@ -1,10 +1,12 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "base/thread_pool.h"
@@ -21,7 +23,10 @@ struct LanguageOptions {
   Precision precision = Precision::fast;
   std::optional<ir::DType> kv_dtype = std::nullopt;  // of keys and values: f32, f16, bf16, q8_0 or q4_1; by default the precision's
   std::int64_t kv_block_tokens = 16;
-  ThreadPool* pool = nullptr;  // where weights are packed; null: on the calling thread
+  ThreadPool* pool = nullptr;                       // where weights are packed; null: on the calling thread
+  bool pack = true;                                 // false: products read the file's own layout; slower, no memory beside the file's pages
+  std::string cache_folder = {};                    // where packed weights are kept from one start to the next; empty: nowhere
+  std::function<void(std::string_view)> note = {};  // hears in a sentence why a file of the cache was ignored
 };
 
 /// A language model loaded from a file: checked, compiled, weights packed. Immutable; runners share it.

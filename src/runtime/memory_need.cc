@@ -22,6 +22,7 @@ class Planned final : public plan::Kernel {
 /// Takes every node as the CPU backend would, and adds up what it would keep.
 class PlanningBackend final : public plan::Backend {
  public:
+  explicit PlanningBackend(bool pack) : pack_(pack) {}
   std::string_view name() const override { return "planning"; }
 
   std::unique_ptr<plan::Kernel> lower(const ir::Node& node) override {
@@ -30,7 +31,7 @@ class PlanningBackend final : public plan::Backend {
       return cpu_.lower(node);
     for (const ir::Value* input : node.inputs) {
       if (input == nullptr || input->constant == nullptr) continue;
-      if (const std::int64_t packed = packed_bytes(node, *input); packed > 0)
+      if (const std::int64_t packed = pack_ ? packed_bytes(node, *input) : 0; packed > 0)
         packed_[input->constant->data] = packed;
       else
         read_[input->constant->data] = static_cast<std::int64_t>(input->constant->bytes);
@@ -63,6 +64,7 @@ class PlanningBackend final : public plan::Backend {
     return cpu::PackedWeights::can_pack(x, type, *k) ? cpu::PackedWeights::reserve(x, type, *n, *k).bytes() : 0;
   }
 
+  bool pack_;
   cpu::CpuBackend cpu_;
   std::map<const std::byte*, std::int64_t> packed_, read_;  // bytes, by where the constant lies
 };
@@ -71,7 +73,7 @@ class PlanningBackend final : public plan::Backend {
 
 MemoryNeed memory_need(const std::shared_ptr<const gguf::File>& file, const LanguageOptions& options, std::int64_t step_tokens) {
   const models::LanguageModel built = language_graph(file, options);
-  PlanningBackend backend;
+  PlanningBackend backend(options.pack);
   plan::Backend* const backends[] = {&backend};
   const auto program = plan::Program::compile(*built.graph, backends);
 

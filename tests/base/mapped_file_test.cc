@@ -33,6 +33,13 @@ class MappedFileTest : public ::testing::Test {
 
 std::string text(const MappedFile& file) { return {reinterpret_cast<const char*>(file.bytes().data()), file.bytes().size()}; }
 
+TEST_F(MappedFileTest, has_an_identity_only_when_its_last_change_is_some_time_ago) {
+  const std::string path = file("abc");
+  EXPECT_EQ(MappedFile(path).identity(), "") << "another change could bear the same time";
+  EXPECT_NE(MappedFile("/proc/self/exe").identity(), "");
+  EXPECT_EQ(MappedFile("/proc/self/exe").identity(), MappedFile("/proc/self/exe").identity());
+}
+
 TEST_F(MappedFileTest, holds_the_bytes_of_the_file) {
   const std::string path = file("hello");
   const MappedFile mapped(path);

@@ -67,7 +67,7 @@ void limit_highway() {
 
 std::unique_ptr<plan::Kernel> make_kernel(const KernelFunctions& functions) { return std::make_unique<FunctionKernel>(functions); }
 
-CpuBackend::CpuBackend(const CpuOptions& options) : weights_(options.pool, options.mapped_owner) { limit_highway(); }
+CpuBackend::CpuBackend(const WeightOptions& options) : weights_(options) { limit_highway(); }
 
 std::unique_ptr<plan::Kernel> CpuBackend::lower(const ir::Node& node) {
   for (const Row& row : kKernels)

@@ -4,21 +4,15 @@
 #include <string_view>
 
 #include "backends/cpu/weight_store.h"
-#include "base/thread_pool.h"
 #include "plan/backend.h"
 
 namespace quern::cpu {
-
-struct CpuOptions {
-  ThreadPool* pool = nullptr;                // where weights are packed; null: on the calling thread
-  std::shared_ptr<const void> mapped_owner;  // of constants that lie in a mapped file, whose pages are released as soon as they are packed
-};
 
 /// The processor itself. It lowers every node: to a fast kernel of kernels.inc where one fits, else to the op's reference kernel, so any
 /// graph runs. The instruction set is chosen at run time (base/cpu.h).
 class CpuBackend final : public plan::Backend {
  public:
-  explicit CpuBackend(const CpuOptions& options = {});
+  explicit CpuBackend(const WeightOptions& options = {});
   std::string_view name() const override { return "cpu"; }
   std::unique_ptr<plan::Kernel> lower(const ir::Node& node) override;
   void finish() override { weights_.fill(); }

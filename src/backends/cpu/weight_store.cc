@@ -18,12 +18,12 @@ struct Task {
 
 }  // namespace
 
-WeightStore::WeightStore(ThreadPool* pool, std::shared_ptr<const void> mapped_owner)
-    : pool_(pool), mapped_owner_(std::move(mapped_owner)) {}
+WeightStore::WeightStore(WeightOptions options) : options_(std::move(options)), cache_(options_.cache) {}
 
 PackedWeights WeightStore::packed(const ir::Value& constant, ir::DType x) {
   const std::int64_t n = constant.type.shape[0].constant().value(), k = constant.type.shape[1].constant().value();
   const ir::DType type = constant.type.dtype;
+  if (!options_.pack) return PackedWeights::unpacked(x, type, n, k, constant.constant->data);
   const auto [at, is_new] = index_.try_emplace({constant.constant->data, type, n, k, x}, entries_.size());
   if (is_new) entries_.push_back({constant.constant, PackedWeights::reserve(x, type, n, k)});
   return entries_[at->second].weights;
@@ -39,6 +39,26 @@ void WeightStore::fill() {
     for (const Entry& entry : entries_)
       if (entry.constant->data == asked.data && !*asked.table) *asked.table = entry.weights;
 
+  const bool keep = !options_.file_identity.empty() && std::all_of(entries_.begin(), entries_.end(), [&](const Entry& entry) {
+    return options_.mapped_owner != nullptr && entry.constant->owner == options_.mapped_owner;
+  });
+  if (!keep) {
+    pack_all();
+  } else {
+    const std::string key = cache_key();
+    std::vector<std::span<std::byte>> pieces;
+    for (Entry& entry : entries_) pieces.push_back(entry.weights.writable());
+    if (!cache_.read(key, pieces, options_.pool)) {
+      pack_all();
+      cache_.write(key, pieces, options_.pool);
+    }
+  }
+  entries_.clear();
+  index_.clear();
+  lookups_.clear();
+}
+
+void WeightStore::pack_all() {
   std::vector<Task> tasks;
   for (std::size_t e = 0; e < entries_.size(); ++e) {
     const PackedWeights& w = entries_[e].weights;
@@ -48,7 +68,7 @@ void WeightStore::fill() {
   const auto pack = [&](const Task& task) {
     Entry& entry = entries_[task.entry];
     entry.weights.pack_tiles(entry.constant->data, task.begin, task.end);
-    if (mapped_owner_ == nullptr || entry.constant->owner != mapped_owner_) return;
+    if (options_.mapped_owner == nullptr || entry.constant->owner != options_.mapped_owner) return;
     const std::span<const std::byte> source(entry.constant->data, entry.constant->bytes);
     const std::size_t tile = source.size() / static_cast<std::size_t>(entry.weights.n()) * kTileRows;
     const auto begin = static_cast<std::size_t>(task.begin) * tile,
@@ -56,10 +76,17 @@ void WeightStore::fill() {
     release_pages(source.subspan(begin, end - begin));
   };
   const auto run = [&](std::size_t task) { pack(tasks[task]); };
-  for_each_task(pool_, tasks.size(), run);
-  entries_.clear();
-  index_.clear();
-  lookups_.clear();
+  for_each_task(options_.pool, tasks.size(), run);
+}
+
+/// All that the packed bytes depend on: file, layout, and which tensors are packed how, in order.
+std::string WeightStore::cache_key() const {
+  std::string key = "layout " + std::to_string(kLayoutVersion) + " file " + options_.file_identity;
+  for (const Entry& entry : entries_)
+    key += "\n" + entry.constant->name + " " + std::string(ir::name(entry.weights.type())) + " " +
+           std::string(ir::name(entry.weights.x_type())) + " " + std::to_string(entry.weights.n()) + " " +
+           std::to_string(entry.weights.k());
+  return key;
 }
 
 }  // namespace quern::cpu

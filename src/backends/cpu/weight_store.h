@@ -4,14 +4,26 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <string>
 #include <tuple>
 #include <vector>
 
 #include "backends/cpu/kernels/linear/linear.h"
+#include "backends/cpu/packed_cache.h"
 #include "base/thread_pool.h"
 #include "ir/graph.h"
 
 namespace quern::cpu {
+
+/// How weights come into memory.
+struct WeightOptions {
+  ThreadPool* pool = nullptr;  // where weights are packed; null: on the calling thread
+  std::shared_ptr<const void> mapped_owner =
+      nullptr;                     // of constants that lie in a mapped file, whose pages are released when they are packed
+  bool pack = true;                // false: every tile is packed each time that it is used, and none is kept
+  PackedCacheOptions cache = {};   // where packed weights are kept from one start to the next; a folder of "": nowhere
+  std::string file_identity = {};  // MappedFile::identity() of what the constants lie in; empty: nothing goes into the cache
+};
 
 /// The packed weights of one program: one copy of a constant, whoever reads it. Lowering only says what will be needed; fill() packs
 /// everything at once, on all workers.
@@ -20,16 +32,14 @@ class WeightStore {
   /// The packed form of a table whose rows are looked up; nothing when no product reads the table, and the rows are those of the constant.
   using Lookup = std::shared_ptr<const std::optional<PackedWeights>>;
 
-  /// `pool`: where fill() packs; null: on the calling thread. `mapped_owner`: the owner of constants that lie in a mapped file, whose pages
-  /// are released as soon as they are packed; null: none do.
-  explicit WeightStore(ThreadPool* pool = nullptr, std::shared_ptr<const void> mapped_owner = nullptr);
+  explicit WeightStore(WeightOptions options = {});
 
   /// The packed form of a constant [n, k], for products with x of a type: the same for all who ask. Its bytes are there after
   /// fill(). Precondition: PackedWeights::can_pack(). Errors: resource_exhausted.
   PackedWeights packed(const ir::Value& constant, ir::DType x);
   /// To be read after fill().
   Lookup lookup(const ir::Value& constant);
-  /// Packs what was asked for since the last time.
+  /// Packs what was asked for since the last time, or reads it from the cache.
   void fill();
 
  private:
@@ -39,8 +49,11 @@ class WeightStore {
   };
   using Key = std::tuple<const std::byte*, ir::DType, std::int64_t, std::int64_t, ir::DType>;  // data, type, n, k, x
 
-  ThreadPool* pool_;
-  std::shared_ptr<const void> mapped_owner_;
+  void pack_all();
+  std::string cache_key() const;
+
+  WeightOptions options_;
+  PackedCache cache_;
   std::vector<Entry> entries_;
   std::map<Key, std::size_t> index_;  // of entries_
   struct Asked {

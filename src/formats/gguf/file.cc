@@ -182,6 +182,15 @@ File File::over(std::span<const std::byte> bytes, std::string name) {
 const std::string& File::path() const { return state_->path; }
 std::uint32_t File::version() const { return state_->version; }
 std::size_t File::parts() const { return state_->parts; }
+
+std::string File::identity() const {
+  std::string all;
+  for (const MappedFile& map : state_->maps) {
+    if (map.identity().empty()) return "";
+    all += map.identity();
+  }
+  return all;
+}
 std::uint64_t File::bytes() const { return state_->bytes; }
 std::span<const Value> File::metadata() const { return state_->metadata; }
 std::span<const Tensor> File::tensors() const { return state_->tensors; }

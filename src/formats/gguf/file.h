@@ -50,6 +50,8 @@ class File {
   std::size_t parts() const;
   /// Size of the file, of all parts together.
   std::uint64_t bytes() const;
+  /// MappedFile::identity() of all parts; empty when one has none, or the bytes are no file's.
+  std::string identity() const;
 
   /// Metadata in the order of the file, also keys nobody knows.
   std::span<const Value> metadata() const;

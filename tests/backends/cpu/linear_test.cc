@@ -376,6 +376,26 @@ TEST(Linear, a_fault_in_a_row_of_activations_stays_in_that_row) {
   }
 }
 
+TEST(Linear, weights_packed_tile_by_tile_when_used_give_the_same_bits) {
+  std::mt19937 random(12);
+  for (const bool integer : {true, false})
+    for (const DType type : {DType::q4_1, DType::q6_K, DType::q8_0, DType::nvfp4, DType::f16, DType::f32}) {
+      const std::int64_t n = 61, k = 512;
+      const DType x_type = integer ? DType::a8 : DType::f32;
+      if (!PackedWeights::can_pack(x_type, type, k)) continue;
+      const auto bytes = random_weights(type, n, k, random);
+      const PackedWeights packed = pack(type, bytes, n, k, integer), unpacked = PackedWeights::unpacked(x_type, type, n, k, bytes.data());
+      for (const std::int64_t m : {1, 3, 20}) {
+        const auto x = random_floats(m * k, random);
+        const auto a8 = quantized(x);
+        const std::byte* in = integer ? a8.data() : reinterpret_cast<const std::byte*>(x.data());
+        for (const LinearLoops* loops : loops_of_this_machine())
+          for (const std::int64_t step : {1, 3, 1 << 30})
+            EXPECT_EQ(product(*loops, packed, in, m), product(*loops, unpacked, in, m, step)) << loops->name << " " << ir::name(type);
+      }
+    }
+}
+
 TEST(QuantizeActivations, every_instruction_set_gives_the_same_bits) {
   std::mt19937 random(9);
   std::vector<float> x = random_floats(32 * 4000, random);

@@ -51,7 +51,7 @@ TEST(WeightStore, many_workers_pack_the_bytes_that_one_packs) {
   for (const ir::DType type : {ir::DType::q4_1, ir::DType::q6_K, ir::DType::q8_0, ir::DType::nvfp4})
     for (const std::int64_t n : {1, 37, 3000}) weights.add(type, n, 512);
   ThreadPool pool(4);
-  WeightStore serial, parallel(&pool);
+  WeightStore serial, parallel({.pool = &pool});
   std::vector<PackedWeights> one, many;
   for (const ir::Value* w : weights.values) {
     one.push_back(serial.packed(*w, ir::DType::a8));

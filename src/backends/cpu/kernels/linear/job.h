@@ -6,6 +6,9 @@
 
 namespace quern::cpu {
 
+/// Of the layout below, which files keep: raised with any change of it (a test knows the bytes).
+constexpr int kLayoutVersion = 1;
+
 /// How packed weights lie: tiles of 16 rows (n). Integer formats: each tile is a run of groups; a group is a header of scales and then its
 /// blocks of 16 rows x 32 columns (k). Float formats: [k][16] elements, row n of the tile at column k; bf16_pairs, for products with bf16:
 /// [k / 2][16][2], the columns 2k and 2k + 1 of row n side by side. All numbers are little-endian.

@@ -24,6 +24,13 @@ constexpr std::int64_t kActivationBytes = 512 << 10;  // half of the second-leve
 /// Bytes of one row of x.
 std::int64_t x_row_bytes(const PackedWeights& w) { return w.k() / ir::block_elements(w.x_type()) * ir::block_bytes(w.x_type()); }
 
+/// What the loops need; behind it lies a tile of unpacked() weights.
+std::int64_t loop_scratch_bytes(const PackedWeights& w) {
+  if (w.x_type() == ir::DType::f32) return 0;
+  if (w.x_type() == ir::DType::bf16) return kTileUnitBf16Scratch;
+  return std::max<std::int64_t>(kScratchTiles * (w.k() / kBlockColumns) * kMaxPanelBytes, kTileUnitScratch);
+}
+
 }  // namespace
 
 std::span<const LinearLoops> all_linear_loops() { return kLoops; }
@@ -57,11 +64,7 @@ double linear_unit_nanoseconds(const LinearLoops& loops, const PackedWeights& w,
   return 20 + slower * blocks * (double(loops.block_nanoseconds) + double(loops.row_nanoseconds) * double(rows));
 }
 
-std::int64_t linear_scratch_bytes(const PackedWeights& w) {
-  if (w.x_type() == ir::DType::f32) return 0;
-  if (w.x_type() == ir::DType::bf16) return kTileUnitBf16Scratch;
-  return std::max<std::int64_t>(kScratchTiles * (w.k() / kBlockColumns) * kMaxPanelBytes, kTileUnitScratch);
-}
+std::int64_t linear_scratch_bytes(const PackedWeights& w) { return loop_scratch_bytes(w) + (w.data() == nullptr ? w.tile_bytes() : 0); }
 
 void linear_run(const LinearLoops& loops, std::span<const PackedWeights> weights, const std::byte* x, std::int64_t m, float* const* y,
                 std::int64_t begin, std::int64_t end, std::byte* scratch) noexcept {
@@ -87,7 +90,22 @@ void linear_run(const LinearLoops& loops, std::span<const PackedWeights> weights
       job.n = w.n();
       job.y = y[i];
       job.y_stride = w.n();
-      (w.x_type() == ir::DType::a8 ? loops.integer : w.x_type() == ir::DType::bf16 ? loops.bf16 : loops.floating)(job);
+      const LinearLoop loop = w.x_type() == ir::DType::a8 ? loops.integer : w.x_type() == ir::DType::bf16 ? loops.bf16 : loops.floating;
+      if (w.data() != nullptr) {
+        loop(job);
+        continue;
+      }
+      LinearJob one = job;  // the tile alone, as if there were no other
+      std::uint8_t* tile_memory = job.scratch + loop_scratch_bytes(w);
+      one.weights = tile_memory;
+      one.tile_begin = 0;
+      one.tile_end = 1;
+      for (std::int64_t tile = job.tile_begin; tile < job.tile_end; ++tile) {
+        w.pack_tile(tile, tile_memory);
+        one.n = std::min<std::int64_t>(kTileRows, w.n() - tile * kTileRows);
+        one.y = y[i] + tile * kTileRows;
+        loop(one);
+      }
     }
     begin = next;
   }

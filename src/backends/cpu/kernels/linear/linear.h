@@ -20,6 +20,8 @@ class PackedWeights {
   /// Reserves memory for n rows; pack_tiles() fills it. Precondition: can_pack(x, type, k).
   /// Errors: resource_exhausted.
   static PackedWeights reserve(ir::DType x, ir::DType type, std::int64_t n, std::int64_t k);
+  /// Keeps no bytes but packs each tile when it is used, out of the n rows at `src`, which must outlive it: slow, and no memory.
+  static PackedWeights unpacked(ir::DType x, ir::DType type, std::int64_t n, std::int64_t k, const std::byte* src);
 
   std::int64_t n() const { return n_; }
   std::int64_t k() const { return k_; }
@@ -30,17 +32,23 @@ class PackedWeights {
   Packing packing() const { return packing_; }
   /// The type of x that these are for.
   ir::DType x_type() const { return x_type_; }
+  /// Null of unpacked() ones.
   const std::uint8_t* data() const { return data_.get(); }
+  /// All bytes, to be written by whoever fills them in place of pack_tiles().
+  std::span<std::byte> writable() { return {reinterpret_cast<std::byte*>(data_.get()), static_cast<std::size_t>(bytes())}; }
 
   /// Packs tiles [begin, end) from the n rows at src (the type's own layout, any alignment). Different tiles may be packed at the same
   /// time. Rows past n are zeros.
   void pack_tiles(const std::byte* src, std::int64_t begin, std::int64_t end);
+  /// One tile of unpacked() weights, to tile_bytes() bytes at dst.
+  void pack_tile(std::int64_t tile, std::uint8_t* dst) const noexcept;
   /// The values of one row as floats [k], equal bit for bit to those of the type (for tests, and for lookups).
   void unpack_row(std::int64_t row, float* dst) const;
 
  private:
-  PackedWeights(ir::DType x, ir::DType type, Packing packing, std::int64_t n, std::int64_t k);
+  PackedWeights(ir::DType x, ir::DType type, std::int64_t n, std::int64_t k);
   bool is_integer() const { return static_cast<int>(packing_) < kFormatCount; }
+  void pack(const std::byte* src, std::int64_t tile, std::uint8_t* dst) const;
   void pack_float_tile(const std::uint8_t* src, int rows, std::uint8_t* dst) const;
   void pack_integer_tile(const std::uint8_t* src, int rows, std::uint8_t* dst) const;
 
@@ -48,6 +56,7 @@ class PackedWeights {
   Packing packing_;
   std::int64_t n_, k_;
   std::shared_ptr<std::uint8_t[]> data_;
+  const std::byte* source_ = nullptr;  // of unpacked() ones
 };
 
 /// The loops chosen for one instruction set.

@@ -40,7 +40,11 @@ class LinearKernel final : public plan::Kernel {
       nanoseconds += double(w.tiles()) * linear_unit_nanoseconds(loops_, w, std::min(units.rows_per_block, m));
     return {units.count(), nanoseconds / double(units.tiles)};
   }
-  std::int64_t scratch_bytes(const ir::Call&) const override { return linear_scratch_bytes(weights_[0]); }
+  std::int64_t scratch_bytes(const ir::Call&) const override {
+    std::int64_t most = 0;
+    for (const PackedWeights& w : weights_) most = std::max(most, linear_scratch_bytes(w));
+    return most;
+  }
   void run(const ir::Call& call, std::int64_t begin, std::int64_t end, std::byte* scratch) const noexcept override {
     float* y[kMaxWeights];
     for (std::size_t i = 0; i < weights_.size(); ++i) y[i] = call.out(i).as<float>();

@@ -314,12 +314,15 @@ bool PackedWeights::can_pack(ir::DType x, ir::DType type, std::int64_t k) {
 }
 
 PackedWeights PackedWeights::reserve(ir::DType x, ir::DType type, std::int64_t n, std::int64_t k) {
-  const Packing packing = x == ir::DType::a8        ? find(type)->packing
-                          : x == ir::DType::bf16    ? Packing::bf16_pairs
-                          : type == ir::DType::f16  ? Packing::f16
-                          : type == ir::DType::bf16 ? Packing::bf16
-                                                    : Packing::f32;
-  return PackedWeights(x, type, packing, n, k);
+  PackedWeights w(x, type, n, k);
+  w.data_ = allocate_weights(static_cast<std::size_t>(w.bytes()));
+  return w;
+}
+
+PackedWeights PackedWeights::unpacked(ir::DType x, ir::DType type, std::int64_t n, std::int64_t k, const std::byte* src) {
+  PackedWeights w(x, type, n, k);
+  w.source_ = src;
+  return w;
 }
 
 std::int64_t PackedWeights::tile_bytes() const {
@@ -328,17 +331,25 @@ std::int64_t PackedWeights::tile_bytes() const {
   return k_ / (f.blocks * kBlockColumns) * (f.header + f.blocks * kQuantBytes[int(f.bits)]);
 }
 
-PackedWeights::PackedWeights(ir::DType x, ir::DType type, Packing packing, std::int64_t n, std::int64_t k)
-    : x_type_(x), type_(type), packing_(packing), n_(n), k_(k), data_(allocate_weights(static_cast<std::size_t>(bytes()))) {}
+PackedWeights::PackedWeights(ir::DType x, ir::DType type, std::int64_t n, std::int64_t k) : x_type_(x), type_(type), n_(n), k_(k) {
+  packing_ = x == ir::DType::a8        ? find(type)->packing
+             : x == ir::DType::bf16    ? Packing::bf16_pairs
+             : type == ir::DType::f16  ? Packing::f16
+             : type == ir::DType::bf16 ? Packing::bf16
+                                       : Packing::f32;
+}
 
 void PackedWeights::pack_tiles(const std::byte* src, std::int64_t begin, std::int64_t end) {
-  for (std::int64_t tile = begin; tile < end; ++tile) {
-    const int rows = static_cast<int>(std::min<std::int64_t>(kTileRows, n_ - tile * kTileRows));
-    const auto* from =
-        reinterpret_cast<const std::uint8_t*>(src) + tile * kTileRows * k_ / ir::block_elements(type_) * ir::block_bytes(type_);
-    is_integer() ? pack_integer_tile(from, rows, data_.get() + tile * tile_bytes())
-                 : pack_float_tile(from, rows, data_.get() + tile * tile_bytes());
-  }
+  for (std::int64_t tile = begin; tile < end; ++tile) pack(src, tile, data_.get() + tile * tile_bytes());
+}
+
+void PackedWeights::pack_tile(std::int64_t tile, std::uint8_t* dst) const noexcept { pack(source_, tile, dst); }
+
+void PackedWeights::pack(const std::byte* src, std::int64_t tile, std::uint8_t* dst) const {
+  const int rows = static_cast<int>(std::min<std::int64_t>(kTileRows, n_ - tile * kTileRows));
+  const auto* from =
+      reinterpret_cast<const std::uint8_t*>(src) + tile * kTileRows * k_ / ir::block_elements(type_) * ir::block_bytes(type_);
+  is_integer() ? pack_integer_tile(from, rows, dst) : pack_float_tile(from, rows, dst);
 }
 
 void PackedWeights::pack_float_tile(const std::uint8_t* src, int rows, std::uint8_t* dst) const {
