@@ -162,8 +162,8 @@ class Attention final : public plan::Kernel {
     // How long the sequences are is not known yet. Half of what the block table has room for is a guess that only sets the number of tasks.
     const Sizes z(call);
     const double keys = double(std::min(z.window, (z.table_columns * z.block + 1) / 2));
-    const double tiles = double((z.tokens + z.tile_tokens - 1) / z.tile_tokens);
-    const double cost = keys * double(z.dim * z.kv_heads) * (double(z.tokens * z.group) + tiles * double(kConversion)) * 0.03;
+    const std::int64_t tiles = (z.tokens + z.tile_tokens - 1) / z.tile_tokens;
+    const double cost = keys * double(z.dim * z.kv_heads) * double(z.tokens * z.group + tiles * kConversion) * 0.03;
     return {z.tokens == 0 ? 0 : kShares, 20 + cost / double(kShares)};
   }
   std::int64_t scratch_bytes(const ir::Call& call) const override {

@@ -14,7 +14,6 @@ namespace {
 
 using ir::Call;
 using ir::DType;
-using ir::TensorView;
 
 constexpr std::int64_t kChunk = 4096;  // elements a unit
 

@@ -58,8 +58,8 @@ void quantize_a8_avx2(const float* x, std::uint8_t* y, std::int64_t blocks) {
     const __m256i words01 = _mm256_packus_epi32(q[0], q[1]), words23 = _mm256_packus_epi32(q[2], q[3]);
     const __m256i bytes = _mm256_permutevar8x32_epi32(_mm256_packus_epi16(words01, words23), _mm256_setr_epi32(0, 4, 1, 5, 2, 6, 3, 7));
     const int low_half = sum_of(_mm256_add_epi32(q[0], q[1])), high_half = sum_of(_mm256_add_epi32(q[2], q[3]));
-    put(y, scale, scale * static_cast<float>(low_half + high_half - kBlockColumns * z),
-        scale * static_cast<float>(low_half - kBlockColumns / 2 * z));
+    const int low_sum = low_half - kBlockColumns / 2 * z;
+    put(y, scale, scale * static_cast<float>(low_half + high_half - kBlockColumns * z), scale * static_cast<float>(low_sum));
     __builtin_memset(y + kA8Zero, z, 4);
     _mm256_storeu_si256(reinterpret_cast<__m256i*>(y + kA8Quants), bytes);
   }
