@@ -5,13 +5,20 @@
 namespace quern::cpu {
 namespace {
 
-template <int kGroups, bool kSmall>
-inline __attribute__((always_inline)) __m256i dot(const std::uint8_t* x, const std::uint8_t* q) {
-  __m256i total = _mm256_setzero_si256();
+struct Halves {
+  __m256i of[2];
+};
+
+template <int kGroups, int kFit>
+inline __attribute__((always_inline)) Halves dot(const std::uint8_t* x, const std::uint8_t* q) {
+  Halves total = {{_mm256_setzero_si256(), _mm256_setzero_si256()}};
   for (int g = 0; g < kGroups; ++g) {
     std::int32_t bits;
     __builtin_memcpy(&bits, x + 4 * g, 4);
-    total = _mm256_dpbusd_avx_epi32(total, _mm256_set1_epi32(bits), _mm256_load_si256(reinterpret_cast<const __m256i*>(q + 64 * g)));
+    const __m256i four = _mm256_set1_epi32(bits);
+    for (int half = 0; half < 2; ++half)
+      total.of[half] =
+          _mm256_dpbusd_avx_epi32(total.of[half], four, _mm256_load_si256(reinterpret_cast<const __m256i*>(q + 64 * g + 32 * half)));
   }
   return total;
 }
