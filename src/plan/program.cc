@@ -1,6 +1,7 @@
 #include "plan/program.h"
 
 #include <algorithm>
+#include <set>
 #include <unordered_map>
 #include <unordered_set>
 #include <utility>
@@ -214,20 +215,27 @@ class Compiler {
   }
 
   void find_hazards() {
-    std::unordered_map<int, int> last_write, last_read;
-    const auto latest = [](const std::unordered_map<int, int>& map, int key) {
-      const auto found = map.find(key);
-      return found == map.end() ? -1 : found->second;
+    struct Uses {
+      int written = -1;         // the last step that wrote these bytes
+      std::vector<int> read{};  // the steps that have read them since
     };
+    std::unordered_map<int, Uses> uses;
     for (int s = 0; s < static_cast<int>(program_->steps_.size()); ++s) {
       ProgramStep& step = program_->steps_[s];
+      std::set<int> needs;
       for (const int slot : step.inputs)
-        if (slot >= 0) step.wait_for = std::max(step.wait_for, latest(last_write, hazard_key(slot)));
-      for (const int slot : step.outputs)
-        step.wait_for = std::max({step.wait_for, latest(last_write, hazard_key(slot)), latest(last_read, hazard_key(slot))});
+        if (slot >= 0) needs.insert(uses[hazard_key(slot)].written);
+      for (const int slot : step.outputs) {
+        const Uses& before = uses[hazard_key(slot)];
+        needs.insert(before.written);
+        needs.insert(before.read.begin(), before.read.end());
+      }
+      needs.erase(-1);
+      step.needs.assign(needs.begin(), needs.end());
+      if (!needs.empty()) step.wait_for = step.needs.back();
       for (const int slot : step.inputs)
-        if (slot >= 0) last_read[hazard_key(slot)] = s;
-      for (const int slot : step.outputs) last_write[hazard_key(slot)] = s;
+        if (slot >= 0) uses[hazard_key(slot)].read.push_back(s);
+      for (const int slot : step.outputs) uses[hazard_key(slot)] = {s};
     }
   }
 

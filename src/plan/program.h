@@ -30,7 +30,9 @@ struct ProgramStep {
   std::unique_ptr<Kernel> kernel;
   std::unique_ptr<ir::Node> node;  // attributes for the kernel; its values are gone
   std::vector<int> inputs, outputs;
-  /// All steps up to this one must be done before this one starts: the last that made what it reads, or used what it overwrites. -1: none.
+  /// The steps that made what it reads, or used what it overwrites, ascending.
+  std::vector<int> needs;
+  /// All steps up to this one must be done before this one starts: the last that it needs. -1: none.
   int wait_for = -1;
 };
 

@@ -105,8 +105,10 @@ void Binding::join_small_steps(const std::vector<double>& costs) {
     }
     cost += costs[s];
     joined[s] = static_cast<std::int32_t>(walk_.size()) - 1;
-    const std::int32_t wait_for = steps_[s].wait_for < 0 ? -1 : joined[static_cast<std::size_t>(steps_[s].wait_for)];
-    if (wait_for < joined[s]) walk_.back().wait_for = std::max(walk_.back().wait_for, wait_for);
+    // What it needs beside its neighbour may not be done just because its neighbour could begin.
+    for (const int needed : program_->steps()[s].needs)
+      if (const std::int32_t in = joined[static_cast<std::size_t>(needed)]; in < joined[s])
+        walk_.back().wait_for = std::max(walk_.back().wait_for, in);
   }
   walk_first_.push_back(static_cast<std::uint32_t>(steps_.size()));
 }

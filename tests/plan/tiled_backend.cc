@@ -20,6 +20,13 @@ void take_time(std::int64_t unit, const void* salt) {
   if (n % 7 == 0) std::this_thread::yield();
 }
 
+/// What a unit claims to cost. Half the nodes claim next to nothing, so that they are joined with a neighbour, and take their time all the
+/// same.
+double claimed_nanoseconds(const ir::Call& call) {
+  const void* first_output = call.outputs[0];
+  return (reinterpret_cast<std::uintptr_t>(first_output) / sizeof(TensorView)) % 2 == 0 ? 1e6 : 1;
+}
+
 bool same_shape(const TensorView& a, const TensorView& b) {
   return std::equal(a.shape().begin(), a.shape().end(), b.shape().begin(), b.shape().end());
 }
@@ -42,8 +49,11 @@ TensorView elements_of(const TensorView& v, std::int64_t begin, std::int64_t end
 class Whole : public Kernel {
  public:
   explicit Whole(const ir::Op& op) : op_(op) {}
-  Split split(const ir::Call&) const override { return {1, 1e6}; }
-  void run(const ir::Call& call, std::int64_t, std::int64_t, std::byte*) const noexcept override { op_.reference(call); }
+  Split split(const ir::Call& call) const override { return {1, claimed_nanoseconds(call)}; }
+  void run(const ir::Call& call, std::int64_t, std::int64_t, std::byte*) const noexcept override {
+    take_time(0, call.node);
+    op_.reference(call);
+  }
   const char* name() const override { return "whole"; }
 
  protected:
@@ -54,7 +64,9 @@ class Whole : public Kernel {
 class Elementwise final : public Whole {
  public:
   using Whole::Whole;
-  Split split(const ir::Call& call) const override { return {alike(call) ? (call.out(0).elements() + kUnit - 1) / kUnit : 1, 1e6}; }
+  Split split(const ir::Call& call) const override {
+    return {alike(call) ? (call.out(0).elements() + kUnit - 1) / kUnit : 1, claimed_nanoseconds(call)};
+  }
   std::int64_t scratch_bytes(const ir::Call&) const override { return kScratch; }
   void run(const ir::Call& call, std::int64_t begin, std::int64_t end, std::byte* scratch) const noexcept override {
     std::fill_n(scratch, kScratch, std::byte{0xff});  // its own, or a data race
@@ -85,7 +97,7 @@ class Elementwise final : public Whole {
 class Rows final : public Whole {
  public:
   using Whole::Whole;
-  Split split(const ir::Call& call) const override { return {call.out(0).dims[0], 1e6}; }
+  Split split(const ir::Call& call) const override { return {call.out(0).dims[0], claimed_nanoseconds(call)}; }
   void run(const ir::Call& call, std::int64_t begin, std::int64_t end, std::byte*) const noexcept override {
     for (std::int64_t r = begin; r < end; ++r) {
       const TensorView in = rows_of(call.in(0), r, r + 1), out = rows_of(call.out(0), r, r + 1);
