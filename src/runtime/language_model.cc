@@ -4,6 +4,7 @@
 
 #include <array>
 #include <utility>
+#include <vector>
 
 #include "backends/cpu/cpu_backend.h"
 #include "base/error.h"
@@ -22,11 +23,22 @@ std::int64_t state_bytes(const plan::Program& program, std::size_t i, std::int64
   return byte_size(program.slots()[program.states()[i]].type).evaluate({{"blocks", blocks}});
 }
 
-/// Kernels have packed most weights and released their pages; what is left is what was read when the graph was made, and pages that two
-/// pieces shared. What is needed later is read again from the file.
-void release_packed(const ir::Graph& graph, const std::shared_ptr<const void>& file) {
-  for (const ir::Value* value : graph.constants())
-    if (value->constant->owner == file) release_pages({value->constant->data, value->constant->bytes});
+/// Norms and biases lie scattered among the weights, and each would keep megabytes of the file around it in memory: the system maps
+/// what it has cached near a page, too. So they are copied.
+void copy_small_constants(const ir::Graph& graph, const std::shared_ptr<const gguf::File>& file) {
+  constexpr std::size_t kSmall = 256 << 10;
+  for (ir::Value* value : graph.constants()) {
+    const ir::Constant& mapped = *value->constant;
+    if (mapped.owner != file || mapped.bytes > kSmall) continue;
+    auto bytes = std::make_shared<std::vector<std::byte>>(mapped.data, mapped.data + mapped.bytes);
+    auto copy = std::make_shared<ir::Constant>();
+    copy->name = mapped.name;
+    copy->data = bytes->data();
+    copy->bytes = bytes->size();
+    copy->owner = std::move(bytes);
+    value->constant = std::move(copy);
+    file->release_pages();
+  }
 }
 
 }  // namespace
@@ -36,6 +48,7 @@ std::shared_ptr<const LanguageModel> LanguageModel::load(const std::string& path
   model->options_ = options;
   model->file_ = std::make_shared<const gguf::File>(gguf::File::open(path));
   models::LanguageModel built = language_graph(model->file_, options);
+  copy_small_constants(*built.graph, model->file_);
   cpu::WeightOptions weights;
   weights.pool = options.pool;
   weights.mapped_owner = model->file_;
@@ -46,7 +59,7 @@ std::shared_ptr<const LanguageModel> LanguageModel::load(const std::string& path
   cpu::CpuBackend backend(weights);
   plan::Backend* const backends[] = {&backend};
   model->program_ = plan::Program::compile(*built.graph, backends);
-  release_packed(*built.graph, model->file_);
+  model->file_->release_pages();  // what is needed later is read again
   model->architecture_ = std::move(built.architecture);
   model->vocabulary_ = built.vocabulary;
   model->context_length_ = built.context_length;

@@ -191,6 +191,9 @@ std::string File::identity() const {
   }
   return all;
 }
+void File::release_pages() const {
+  for (const MappedFile& map : state_->maps) quern::release_pages(map.bytes());
+}
 std::uint64_t File::bytes() const { return state_->bytes; }
 std::span<const Value> File::metadata() const { return state_->metadata; }
 std::span<const Tensor> File::tensors() const { return state_->tensors; }

@@ -52,6 +52,8 @@ class File {
   std::uint64_t bytes() const;
   /// MappedFile::identity() of all parts; empty when one has none, or the bytes are no file's.
   std::string identity() const;
+  /// Gives back the memory of all mapped pages; what is read again comes from the file again.
+  void release_pages() const;
 
   /// Metadata in the order of the file, also keys nobody knows.
   std::span<const Value> metadata() const;
