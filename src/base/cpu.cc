@@ -97,19 +97,12 @@ Isa decide() {
   return *isa;
 }
 
-std::string first_line(const std::string& path) {
-  std::ifstream file(path);
-  std::string line;
-  std::getline(file, line);
-  return line;
-}
-
 /// Cores that the cgroup's CPU quota is worth, rounded up; nothing when there is no limit.
 std::optional<int> quota() {
-  const std::string line = first_line("/sys/fs/cgroup/cpu.max");  // "max 100000" or "150000 100000"
-  long long allowed = 0, period = 0;
-  if (std::sscanf(line.c_str(), "%lld %lld", &allowed, &period) != 2 || allowed <= 0 || period <= 0) return std::nullopt;
-  return static_cast<int>(std::max(1LL, (allowed + period - 1) / period));
+  std::ifstream file("/sys/fs/cgroup/cpu.max");  // "max 100000" or "150000 100000"
+  std::int64_t allowed = 0, period = 0;
+  if (!(file >> allowed >> period) || allowed <= 0 || period <= 0) return std::nullopt;
+  return static_cast<int>(std::clamp<std::int64_t>(allowed / period + (allowed % period != 0), 1, 1 << 20));
 }
 
 }  // namespace

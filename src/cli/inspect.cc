@@ -125,7 +125,7 @@ struct GgufFacts {
   std::optional<runtime::MemoryNeed> memory;
   std::string unsupported;  // why Quern cannot run it; empty when it can
 
-  GgufFacts(const Options& options) : file(std::make_shared<const gguf::File>(gguf::File::open(options.model))) {
+  explicit GgufFacts(const Options& options) : file(std::make_shared<const gguf::File>(gguf::File::open(options.model))) {
     architecture = text_of(*file, "general.architecture").value_or("");
     for (const gguf::Tensor& t : file->tensors()) {
       TypeUse& use = types[std::string(ir::name(t.type))];
@@ -234,7 +234,7 @@ void print_tensors(const gguf::File& file) {
 void print_table(const GgufFacts& facts, const Options& options) {
   const gguf::File& file = *facts.file;
   Rows rows;
-  const auto add = [&](const char* what, std::string value) {
+  const auto add = [&](const char* what, const std::string& value) {
     if (!value.empty()) rows.push_back({what, printable(value)});
   };
   const auto number = [&](std::string_view key) {

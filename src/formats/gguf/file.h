@@ -7,6 +7,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "formats/gguf/value.h"
@@ -69,7 +70,7 @@ class File {
   template <Readable T>
   T get(std::string_view key, T otherwise) const {
     const Value* value = find(key);
-    return value ? read(*value, [](const Value& v) { return v.get<T>(); }) : otherwise;
+    return value ? read(*value, [](const Value& v) { return v.get<T>(); }) : std::move(otherwise);
   }
   /// An array that must be there. Strings as string_view point into the file.
   template <Readable T>
