@@ -22,9 +22,9 @@ void linear_direct_mxfp4(const LinearJob&);
 void linear_direct_nvfp4(const LinearJob&);
 
 /// In the order of Packing.
-inline constexpr LinearLoop kDirectLoops[] = {linear_direct_q4_0,  linear_direct_q4_1, linear_direct_q5_0,   linear_direct_q5_1,
-                                              linear_direct_q8_0,  linear_direct_q2_k, linear_direct_q3_k,   linear_direct_q4_k,
-                                              linear_direct_q5_k,  linear_direct_q6_k, linear_direct_iq4_nl, linear_direct_iq4_xs,
-                                              linear_direct_mxfp4, linear_direct_nvfp4};
+constexpr LinearLoop kDirectLoops[] = {linear_direct_q4_0,  linear_direct_q4_1, linear_direct_q5_0,   linear_direct_q5_1,
+                                       linear_direct_q8_0,  linear_direct_q2_k, linear_direct_q3_k,   linear_direct_q4_k,
+                                       linear_direct_q5_k,  linear_direct_q6_k, linear_direct_iq4_nl, linear_direct_iq4_xs,
+                                       linear_direct_mxfp4, linear_direct_nvfp4};
 
 }  // namespace quern::cpu
