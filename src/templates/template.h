@@ -17,7 +17,7 @@ namespace quern::templates {
 struct Budget {
   std::size_t steps = 1'000'000;  // nodes evaluated
   std::size_t output_bytes = 64 << 20;
-  std::size_t value_bytes = 256 << 20;  // of all values ever made, and of text being built
+  std::size_t value_bytes = 128 << 20;  // of all values ever made, and of text being built
   std::size_t recursion = 200;          // calls of macros and recursive loops inside each other
   std::size_t range_items = 100'000;    // of one range()
   std::chrono::milliseconds time{10'000};
