@@ -4,6 +4,7 @@
 
 #include "base/float16.h"
 #include "base/unaligned.h"
+#include "dtypes/levels.h"
 
 namespace quern::dtypes {
 
@@ -28,8 +29,6 @@ template <int kBytes, int kElements, class Block>
 void each_block(const std::uint8_t* src, float* dst, std::int64_t blocks, Block block) {
   for (; blocks > 0; --blocks, src += kBytes, dst += kElements) block(src, dst);
 }
-
-inline constexpr std::int8_t kLevels_iq4_nl[16] = {-127, -104, -83, -65, -49, -35, -22, -10, 1, 13, 25, 38, 53, 69, 89, 113};
 
 }  // namespace detail
 }  // namespace quern::dtypes

@@ -135,8 +135,8 @@ void dequantize_iq4_xs(const std::uint8_t* src, float* dst, std::int64_t blocks)
       const float scale = d * static_cast<float>((nibble(b + 4, g) | ((high >> (2 * g)) & 3) << 4) - 32);
       const std::uint8_t* q = b + 8 + 16 * g;
       for (int i = 0; i < 16; ++i) {
-        y[32 * g + i] = scale * static_cast<float>(kLevels_iq4_nl[q[i] & 15]);
-        y[32 * g + 16 + i] = scale * static_cast<float>(kLevels_iq4_nl[q[i] >> 4]);
+        y[32 * g + i] = scale * static_cast<float>(kLevelsIq4[q[i] & 15]);
+        y[32 * g + 16 + i] = scale * static_cast<float>(kLevelsIq4[q[i] >> 4]);
       }
     }
   });

@@ -9,8 +9,7 @@ void convert(const std::uint8_t* src, float* dst, std::int64_t count) {
   for (std::int64_t i = 0; i < count; ++i) dst[i] = static_cast<float>(load<T>(src + i * std::int64_t(sizeof(T))));
 }
 
-// The doubled values of E2M1 (4-bit float): sign, two bits of exponent, one of mantissa. The scales below are halved to match.
-constexpr std::int8_t kLevels_e2m1[16] = {0, 1, 2, 3, 4, 6, 8, 12, 0, -1, -2, -3, -4, -6, -8, -12};
+// Levels of E2M1 are kept doubled (dtypes/levels.h), so their scales are halved to match.
 
 // Half of 2^(e - 127). The two smallest are subnormal floats. The format's NaN (255) is read as a number, as everybody does.
 float half_of_e8m0(std::uint8_t e) { return std::bit_cast<float>(e < 2 ? 0x00200000u << e : std::uint32_t(e - 1) << 23); }
@@ -125,8 +124,8 @@ void dequantize_iq4_nl(const std::uint8_t* src, float* dst, std::int64_t blocks)
   each_block<18, 32>(src, dst, blocks, [](const std::uint8_t* b, float* y) {
     const float d = load_f16(b);
     for (int i = 0; i < 16; ++i) {
-      y[i] = static_cast<float>(kLevels_iq4_nl[b[2 + i] & 15]) * d;
-      y[i + 16] = static_cast<float>(kLevels_iq4_nl[b[2 + i] >> 4]) * d;
+      y[i] = static_cast<float>(kLevelsIq4[b[2 + i] & 15]) * d;
+      y[i + 16] = static_cast<float>(kLevelsIq4[b[2 + i] >> 4]) * d;
     }
   });
 }
@@ -136,8 +135,8 @@ void dequantize_mxfp4(const std::uint8_t* src, float* dst, std::int64_t blocks) 
   each_block<17, 32>(src, dst, blocks, [](const std::uint8_t* b, float* y) {
     const float d = half_of_e8m0(b[0]);
     for (int i = 0; i < 16; ++i) {
-      y[i] = static_cast<float>(kLevels_e2m1[b[1 + i] & 15]) * d;
-      y[i + 16] = static_cast<float>(kLevels_e2m1[b[1 + i] >> 4]) * d;
+      y[i] = static_cast<float>(kLevelsE2m1[b[1 + i] & 15]) * d;
+      y[i + 16] = static_cast<float>(kLevelsE2m1[b[1 + i] >> 4]) * d;
     }
   });
 }
@@ -149,8 +148,8 @@ void dequantize_nvfp4(const std::uint8_t* src, float* dst, std::int64_t blocks) 
       const float d = half_of_e4m3(b[group]);
       const std::uint8_t* q = b + 4 + 8 * group;
       for (int i = 0; i < 8; ++i) {
-        y[16 * group + i] = static_cast<float>(kLevels_e2m1[q[i] & 15]) * d;
-        y[16 * group + 8 + i] = static_cast<float>(kLevels_e2m1[q[i] >> 4]) * d;
+        y[16 * group + i] = static_cast<float>(kLevelsE2m1[q[i] & 15]) * d;
+        y[16 * group + 8 + i] = static_cast<float>(kLevelsE2m1[q[i] >> 4]) * d;
       }
     }
   });

@@ -4,17 +4,11 @@
 
 #include "backends/cpu/kernels/linear/job.h"
 
+#include "backends/cpu/kernels/linear/tile_unit.inc"
+
 namespace quern::cpu {
 namespace {
 
-// Not every compiler knows that the tile instructions read and write memory.
-inline void memory_barrier() { asm volatile("" ::: "memory"); }
-
-struct alignas(64) TileConfig {
-  std::uint8_t palette, start_row, reserved[14];
-  std::uint16_t bytes[16];
-  std::uint8_t rows[16];
-};
 // Tiles 0-3: sums, rows 0-15 with both tiles of w and rows 16-31 with both. Tiles 4-5: x. Tiles 6-7: w.
 constexpr TileConfig kConfig = {1, 0, {}, {64, 64, 64, 64, 64, 64, 64, 64}, {16, 16, 16, 16, 16, 16, 16, 16}};
 
@@ -31,16 +25,19 @@ inline void gather_x(const LinearJob& job, std::int64_t row, std::int64_t rows, 
   }
 }
 
+inline __mmask16 columns_of(const LinearJob& job, std::int64_t tile) {
+  const std::int64_t left = job.n - tile * kTileRows;
+  return left >= kTileRows ? 0xffff : static_cast<__mmask16>((1u << left) - 1);
+}
+
 /// y of 16 rows and one tile, to or from 16 x 16 floats.
 inline void load_sums(const LinearJob& job, std::int64_t row, std::int64_t rows, std::int64_t tile, float* sums) {
-  const std::int64_t left = job.n - tile * kTileRows;
-  const __mmask16 columns = left >= kTileRows ? 0xffff : static_cast<__mmask16>((1u << left) - 1);
+  const __mmask16 columns = columns_of(job, tile);
   for (std::int64_t r = 0; r < rows; ++r)
     _mm512_store_ps(sums + 16 * r, _mm512_maskz_loadu_ps(columns, job.y + (row + r) * job.y_stride + tile * kTileRows));
 }
 inline void store_sums(const LinearJob& job, std::int64_t row, std::int64_t rows, std::int64_t tile, const float* sums) {
-  const std::int64_t left = job.n - tile * kTileRows;
-  const __mmask16 columns = left >= kTileRows ? 0xffff : static_cast<__mmask16>((1u << left) - 1);
+  const __mmask16 columns = columns_of(job, tile);
   for (std::int64_t r = 0; r < rows; ++r)
     _mm512_mask_storeu_ps(job.y + (row + r) * job.y_stride + tile * kTileRows, columns, _mm512_load_ps(sums + 16 * r));
 }
@@ -81,14 +78,14 @@ void block(const LinearJob& job, const std::uint8_t* x, std::int64_t row, std::i
     }
   memory_barrier();
   _tile_loadd(0, sums[0], 64);
-  _tile_loadd(1, sums[1], 64);
-  _tile_loadd(2, sums[2], 64);
-  _tile_loadd(3, sums[3], 64);
+  if constexpr (kWTiles == 2) _tile_loadd(1, sums[1], 64);
+  if constexpr (kXTiles == 2) _tile_loadd(2, sums[2], 64);
+  if constexpr (kXTiles == 2 && kWTiles == 2) _tile_loadd(3, sums[3], 64);
   multiply<kXTiles, kWTiles>(x, job.weights + tile * job.tile_bytes + first * kTileRows * 2, job.tile_bytes, count / kStepColumns);
   _tile_stored(0, sums[0], 64);
-  _tile_stored(1, sums[1], 64);
-  _tile_stored(2, sums[2], 64);
-  _tile_stored(3, sums[3], 64);
+  if constexpr (kWTiles == 2) _tile_stored(1, sums[1], 64);
+  if constexpr (kXTiles == 2) _tile_stored(2, sums[2], 64);
+  if constexpr (kXTiles == 2 && kWTiles == 2) _tile_stored(3, sums[3], 64);
   memory_barrier();
   for (int t = 0; t < kWTiles; ++t) {
     store_sums(job, row, low, tile + t, sums[t]);

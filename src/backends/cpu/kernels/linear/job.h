@@ -4,6 +4,8 @@
 // set can end up in a program that runs on a narrow one.
 #include <cstdint>
 
+#include "dtypes/levels.h"
+
 namespace quern::cpu {
 
 /// Of the layout below, which files keep: raised with any change of it (a test knows the bytes).
@@ -87,9 +89,6 @@ inline constexpr Format kFormats[] = {
     {Bits::bits4, 0, Levels::e2m1, ScaleKind::halves, 2, false, 1, 64, 4},     // nvfp4
 };
 inline constexpr int kFormatCount = sizeof(kFormats) / sizeof(kFormats[0]);
-
-inline constexpr std::int8_t kLevelsIq4[16] = {-127, -104, -83, -65, -49, -35, -22, -10, 1, 13, 25, 38, 53, 69, 89, 113};
-inline constexpr std::int8_t kLevelsE2m1[16] = {0, 1, 2, 3, 4, 6, 8, 12, 0, -1, -2, -3, -4, -6, -8, -12};  // twice the value
 
 constexpr int kTileRows = 16;
 constexpr int kBlockColumns = 32;

@@ -7,6 +7,7 @@
 #include "backends/cpu/kernels/linear/zmm.inc"
 
 #include "backends/cpu/kernels/linear/panel.inc"
+#include "backends/cpu/kernels/linear/tile_unit.inc"
 
 namespace quern::cpu {
 namespace {
@@ -16,16 +17,8 @@ struct Number {
   static constexpr int kValue = kNumber;
 };
 
-// Not every compiler knows that the tile instructions read and write memory.
-inline void memory_barrier() { asm volatile("" ::: "memory"); }
-
 // Tiles 0-3: sums, 16 x 16 i32, of even and odd blocks and their parts. Tiles 4-5: x, 16 rows of the zero point (where its product is the
 // tile unit's work too) and q. Tiles 6-7: the panel, groups of 16 x 4 bytes.
-struct alignas(64) TileConfig {
-  std::uint8_t palette, start_row, reserved[14];
-  std::uint16_t bytes[16];
-  std::uint8_t rows[16];
-};
 
 template <PanelKind kKind>
 struct Tiles {

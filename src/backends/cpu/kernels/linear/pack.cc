@@ -259,7 +259,7 @@ int six_at(const std::uint8_t* p, int i) {
 
 /// What a stored quant stands for.
 std::int16_t number_of(const Format& format, std::uint8_t stored) {
-  if (format.levels != Levels::none) return (format.levels == Levels::iq4 ? kLevelsIq4 : kLevelsE2m1)[stored];
+  if (format.levels != Levels::none) return (format.levels == Levels::iq4 ? dtypes::kLevelsIq4 : dtypes::kLevelsE2m1)[stored];
   return static_cast<std::int16_t>(format.bits == Bits::bits8 ? static_cast<std::int8_t>(stored) : stored - format.subtract);
 }
 
