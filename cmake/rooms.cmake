@@ -2,7 +2,6 @@
 # Files named NAME.<isa>.cc are compiled for that instruction set; they share no inline function with other files (CONTRIBUTING.md says why).
 find_package(PkgConfig REQUIRED)
 pkg_check_modules(hwy REQUIRED IMPORTED_TARGET libhwy)
-pkg_check_modules(pcre2 REQUIRED IMPORTED_TARGET libpcre2-8)
 pkg_check_modules(utf8proc REQUIRED IMPORTED_TARGET libutf8proc)
 pkg_check_modules(libedit REQUIRED IMPORTED_TARGET libedit)
 find_package(fmt REQUIRED)
@@ -16,7 +15,7 @@ set(isa_flags_amx ${isa_flags_avx512bf16} -mamx-tile -mamx-int8 -mamx-bf16)
 
 # What a room needs from outside, beside the standard library.
 set(uses_backends/cpu PkgConfig::hwy)
-set(uses_tokenizers PkgConfig::pcre2 PkgConfig::utf8proc)
+set(uses_tokenizers PkgConfig::utf8proc)
 set(uses_templates PkgConfig::utf8proc)
 set(uses_cli PkgConfig::libedit)
 

@@ -20,7 +20,6 @@ struct Library {
 };
 constexpr Library kHeavy[] = {{"nlohmann/", "nlohmann-json"},
                               {"simdjson", "simdjson"},
-                              {"pcre2", "PCRE2"},
                               {"utf8proc", "utf8proc"},
                               {"CLI/", "CLI11"},
                               {"fmt/", "fmt"},

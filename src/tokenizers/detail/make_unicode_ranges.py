@@ -1,40 +1,56 @@
 #!/usr/bin/env python3
-"""Writes unicode_ranges.inc: the classes of every code point that pre-tokenizer patterns ask for, from Unicode 16.0.
+"""Writes unicode_categories.inc and unicode_scripts.inc beside itself: general category and script of every code point, from Unicode 16.0.
 
-    pip install unicodedata2==16.0.0 && ./make_unicode_ranges.py > unicode_ranges.inc
+    pip install unicodedata2==16.0.0 fonttools==4.55.0 && ./make_unicode_ranges.py
 
-Each number is (first code point << 8 | flags); a range ends where the next begins. Flags as in unicode.h. The version is pinned so that
-the same text gives the same tokens wherever the program was built; it is the one the reference libraries use.
+Each number is (first code point << 8 | value); a range ends where the next begins. The version is pinned so that the same text gives the
+same tokens wherever the program was built; it is the one the reference libraries use.
 """
+import bisect
+import pathlib
+
 import unicodedata2 as unicode
+from fontTools.unicodedata import Scripts
 
-LETTER, NUMBER, SPACE, MARK, PUNCTUATION, SYMBOL, LOWER, UPPER = (1 << i for i in range(8))
-WHITE_SPACE = {*range(9, 14), 0x20, 0x85, 0xA0, 0x1680, *range(0x2000, 0x200B), 0x2028, 0x2029, 0x202F, 0x205F, 0x3000}
-MAJOR = {"L": LETTER, "N": NUMBER, "M": MARK, "P": PUNCTUATION, "S": SYMBOL}
-MINOR = {"Ll": LOWER, "Lu": UPPER, "Lt": UPPER}
+CATEGORIES = "Lu Ll Lt Lm Lo Mn Mc Me Nd Nl No Pc Pd Ps Pe Pi Pf Po Sm Sc Sk So Zs Zl Zp Cc Cf Cs Co Cn".split()  # as unicode.h
 
 
-def flags(code: int) -> int:
-    category = unicode.category(chr(code))
-    return MAJOR.get(category[0], 0) | MINOR.get(category, 0) | (SPACE if code in WHITE_SPACE else 0)
+def ranges(value_of) -> list[str]:
+    numbers, previous = [], None
+    for code in range(0x110000):
+        value = value_of(code)
+        if value != previous:
+            numbers.append(f"{code << 8 | value:#x},")
+            previous = value
+    return numbers
+
+
+def lines(items: list[str]):
+    line = ""
+    for item in items:
+        if len(line) + 1 + len(item) > 140:
+            yield line
+            line = ""
+        line += (" " if line else "") + item
+    yield line
+
+
+def write(name: str, what: str, *parts) -> None:
+    text = [f"// Made by make_unicode_ranges.py from Unicode 16.0.0: {what}."]
+    for part in parts:
+        text += part
+    (pathlib.Path(__file__).parent / name).write_text("\n".join(text) + "\n", encoding="ascii")
 
 
 def main() -> None:
     assert unicode.unidata_version == "16.0.0"
-    numbers, previous = [], None
-    for code in range(0x110000):
-        f = flags(code)
-        if f != previous:
-            numbers.append(f"{code << 8 | f:#x},")
-            previous = f
-    print("// Made by make_unicode_ranges.py from Unicode 16.0.0: first code point << 8 | flags.")
-    line = ""
-    for n in numbers:
-        if len(line) + 1 + len(n) > 140:
-            print(line)
-            line = ""
-        line += (" " if line else "") + n
-    print(line)
+    write("unicode_categories.inc", "first code point << 8 | general category", lines(ranges(lambda c: CATEGORIES.index(unicode.category(chr(c))))))
+
+    short = sorted(set(Scripts.VALUES))
+    assert len(short) < 256
+    script_of = lambda c: short.index(Scripts.VALUES[bisect.bisect_right(Scripts.RANGES, c) - 1])
+    write("unicode_scripts.inc", "first code point << 8 | script", ["#ifdef QUERN_SCRIPT_NAMES  // short and long name by number"],
+          lines([f'{{"{s}", "{Scripts.NAMES[s]}"}},' for s in short]), ["#else"], lines(ranges(script_of)), ["#endif"])
 
 
 if __name__ == "__main__":

@@ -59,7 +59,7 @@ PreTokenizer::PreTokenizer(const PreTokenizerRow& row) {
     if (const auto* scanner = std::get_if<Scanner>(&step)) {
       steps_.emplace_back(*scanner);
     } else {
-      steps_.emplace_back(RegexScanner(std::get<std::string_view>(step)));
+      steps_.emplace_back(Regex(std::get<std::string_view>(step)));
     }
   }
 }
@@ -71,7 +71,7 @@ void PreTokenizer::split(std::string_view text, Ends& ends, Ends& scratch) const
     if (const auto* scanner = std::get_if<Scanner>(&step)) {
       (*scanner)(text, ends, scratch);
     } else {
-      std::get<RegexScanner>(step).scan(text, ends, scratch);
+      std::get<Regex>(step).split(text, ends, scratch);
     }
     ends.swap(scratch);
   }

@@ -6,12 +6,12 @@
 #include <variant>
 #include <vector>
 
-#include "tokenizers/detail/regex_scanner.h"
+#include "tokenizers/detail/regex.h"
 #include "tokenizers/detail/scanners.h"
 
 namespace quern::tokenizers::detail {
 
-/// A step of a pre-tokenizer: a scanner, or a pattern for PCRE2.
+/// A step of a pre-tokenizer: a scanner, or a pattern (as Oniguruma reads it).
 using Step = std::variant<Scanner, std::string_view>;
 
 /// What a name in GGUF's tokenizer.ggml.pre means.
@@ -34,7 +34,7 @@ class PreTokenizer {
   void split(std::string_view text, Ends& ends, Ends& scratch) const;
 
  private:
-  std::vector<std::variant<Scanner, RegexScanner>> steps_;
+  std::vector<std::variant<Scanner, Regex>> steps_;
 };
 
 }  // namespace quern::tokenizers::detail
