@@ -10,6 +10,9 @@ namespace quern::tokenizers {
 /// Errors: as make_tokenizer.
 std::unique_ptr<Tokenizer> make_byte_level_bpe(const Spec& spec);
 
+/// BPE over characters by a list of merges (Gemma 4); a character without a token becomes byte tokens. Errors: as make_tokenizer.
+std::unique_ptr<Tokenizer> make_character_bpe(const Spec& spec);
+
 /// SentencePiece's BPE (Llama 1 and 2, Mistral, Gemma): characters are merged by the score of what they become; a character without a
 /// token becomes byte tokens. Errors: as make_tokenizer.
 std::unique_ptr<Tokenizer> make_sentence_piece_bpe(const Spec& spec);

@@ -6,12 +6,12 @@
 #include <algorithm>
 #include <array>
 #include <bit>
-#include <bitset>
 #include <cmath>
 #include <cstring>
 
 #include "base/error.h"
 #include "tokenizers/detail/byte_level.h"
+#include "tokenizers/detail/joins.h"
 #include "tokenizers/detail/merges.h"
 #include "tokenizers/detail/scratch_pool.h"
 #include "tokenizers/detail/token_index.h"
@@ -22,8 +22,7 @@
 namespace quern::tokenizers {
 namespace {
 
-constexpr std::string_view kSpace = "\xE2\x96\x81";  // U+2581, how vocabularies spell a space
-constexpr std::size_t kMaxMerged = 512;              // longer tokens are not merged to, so that looking one up has a bound
+constexpr std::size_t kMaxMerged = 512;  // longer tokens are not merged to, so that looking one up has a bound
 
 /// The higher the score, the lower the rank.
 std::uint32_t rank_of(float score) {
@@ -91,15 +90,13 @@ class SentencePieceBpe final : public Tokenizer {
         continue;
       }
       bytes.clear();
-      append_unescaped(text, bytes);
+      detail::append_unescaped(text, bytes);
       token_bytes_.add(bytes);
       // Spaces are spelled U+2581 before anything is merged, so nothing merges into a token with a plain one.
       if (text.empty() || text.size() > kMaxMerged || text.find(' ') != text.npos || detail::valid_prefix(text) != text.size()) continue;
       if (!index_.add(token_bytes_[i], static_cast<Id>(i), token_bytes_)) ++duplicates;
       longest_ = std::max(longest_, bytes.size());
-      for (std::size_t at = detail::character_length(bytes[0]); at < bytes.size(); at += detail::character_length(bytes[at])) {
-        joins_.set(boundary(bytes[at - 1], bytes[at]));
-      }
+      joins_.add(bytes);
     }
     if (duplicates > 0) {
       notes_.push_back(fmt::format("{} tokens have the same text as another; text becomes the last of them", duplicates));
@@ -107,19 +104,6 @@ class SentencePieceBpe final : public Tokenizer {
     if (special().unk >= 0 && is_special(static_cast<Id>(special().unk))) unknown_ = static_cast<Id>(special().unk);
     falls_back_ = std::find(byte_ids_.begin(), byte_ids_.end(), -1) == byte_ids_.end();
     for (std::size_t c = 0; c < ascii_.size(); ++c) ascii_[c] = symbol_of(std::string(1, static_cast<char>(c)));
-  }
-
-  static void append_unescaped(std::string_view text, std::string& out) {
-    for (std::size_t at = 0; at < text.size();) {
-      const std::size_t space = std::min(text.find(kSpace, at), text.size());
-      out += text.substr(at, space - at);
-      if (space < text.size()) out += ' ';
-      at = space + kSpace.size();
-    }
-  }
-
-  static std::size_t boundary(char before, char after) {
-    return std::size_t{static_cast<unsigned char>(before)} << 8 | static_cast<unsigned char>(after);
   }
 
   Symbol symbol_of(std::string_view character) const {
@@ -159,14 +143,11 @@ class SentencePieceBpe final : public Tokenizer {
     const detail::ScratchPool<Scratch>::Lease scratch(scratch_);
     const std::size_t first = ids.size();
     normalize(text, scratch->text);
-    // No token has characters on both sides of a boundary that joins_ lacks, so the words between them merge alone.
     const std::string_view all = scratch->text;
-    std::size_t begin = 0;
-    for (std::size_t at = 0; at < all.size();) {
-      at += detail::character_length(all[at]);
-      if (at < all.size() && joins_.test(boundary(all[at - 1], all[at]))) continue;
-      encode_word(all.substr(begin, at - begin), *scratch, ids);
-      begin = at;
+    for (std::size_t begin = 0; begin < all.size();) {
+      const std::size_t end = joins_.piece_end(all, begin);
+      encode_word(all.substr(begin, end - begin), *scratch, ids);
+      begin = end;
     }
     if (!falls_back_) {  // what is unknown is one token, however long
       const auto unknown = [this](Id a, Id b) { return a == b && a == unknown_; };
@@ -180,10 +161,10 @@ class SentencePieceBpe final : public Tokenizer {
     if (squeeze_) text.remove_prefix(std::min(text.find_first_not_of(' '), text.size()));
     if (text.empty()) return;
     if (space_prefix_) out += ' ';
-    if (!squeeze_) return append_unescaped(text, out);
+    if (!squeeze_) return detail::append_unescaped(text, out);
     for (std::size_t at = 0; at < text.size();) {
       const std::size_t space = std::min(text.find(' ', at), text.size() - 1) + 1;
-      append_unescaped(text.substr(at, space - at), out);
+      detail::append_unescaped(text.substr(at, space - at), out);
       at = std::min(text.find_first_not_of(' ', space), text.size());
     }
     while (out.ends_with(' ')) out.pop_back();
@@ -230,8 +211,8 @@ class SentencePieceBpe final : public Tokenizer {
   std::vector<std::uint32_t> ranks_;
   std::array<Id, 256> byte_ids_;
   std::array<Symbol, 128> ascii_;
-  detail::TokenIndex index_;    // by token_bytes_
-  std::bitset<1 << 16> joins_;  // (last byte of a character, first byte of the next) that stand together in some token
+  detail::TokenIndex index_;  // by token_bytes_
+  detail::Joins joins_;
   mutable detail::ScratchPool<Scratch> scratch_;
 };
 

@@ -32,7 +32,7 @@ struct SpecialIds {
 /// A vocabulary as a model file spells it. Everything in it is untrusted; make_tokenizer checks it. The views need to live only until
 /// make_tokenizer returns.
 struct Spec {
-  std::string model = {};                     ///< GGUF's tokenizer.ggml.model: "gpt2" or "llama".
+  std::string model = {};                     ///< GGUF's tokenizer.ggml.model: "gpt2", "gemma4" or "llama".
   std::string pre_tokenizer = {};             ///< GGUF's tokenizer.ggml.pre, e.g. "smollm"; empty means "default".
   std::vector<std::string_view> tokens = {};  ///< By id.
   std::vector<std::int32_t> types = {};       ///< By id, GGUF's numbers; empty means all normal.

@@ -12,7 +12,7 @@ import os
 import random
 
 import unicodedata2
-from tokenizers import AddedToken, Regex, Tokenizer, decoders, models, pre_tokenizers, trainers
+from tokenizers import AddedToken, Regex, Tokenizer, decoders, models, normalizers, pre_tokenizers, trainers
 
 DATA = os.path.join(os.path.dirname(os.path.abspath(__file__)), "data")
 CONTROL = ["<|endoftext|>", "<|im_start|>", "<|im_end|>", "<|im_end|><|im_start|>", "[PAD]"]
@@ -39,6 +39,15 @@ DEEPSEEK_V3 = (r"[!\"#$%&'()*+,\-./:;<=>?@\[\\\]^_`{|}~][A-Za-z]+|[^\r\n\p{L}\p{
                r"|\s*[\r\n]+|\s+(?!\S)|\s+")
 JAIS2_WHITE = "|".join(rf"\s{{{n}}}(?!\S)" for n in (512, 256, 128, 64, 32, 16, 8, 4)) + r"|\s{1,2}(?!\S)|\s{1}"
 
+KIMI_UPPER, KIMI_LOWER = r"[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}&&[^\p{Han}]]", r"[\p{Ll}\p{Lm}\p{Lo}\p{M}&&[^\p{Han}]]"
+KIMI = (rf"[\p{{Han}}]+|[^\r\n\p{{L}}\p{{N}}]?{KIMI_UPPER}*{KIMI_LOWER}+{CONTRACTION}?|[^\r\n\p{{L}}\p{{N}}]?{KIMI_UPPER}+{KIMI_LOWER}*{CONTRACTION}?"
+        rf"|\p{{N}}{{1,3}}|{REST}")
+SPARK = (r"[!\"#$%&'()*+,\-./:;<=>?@\[\\\]^_`{|}~][A-Za-z]+|[^\r\n\p{L}\p{P}\p{S}]?[\p{L}\p{M}]+| ?[\p{P}\p{S}]+|[\r\n]"
+         r"|\s+(?!\S)|\s+")
+DEEPSEEK_LETTERS = (r"\s?[A-Za-zµÀ-ÖØ-öø-ƺƼ-ƿǄ-ʓʕ-ʯͰ-ͳͶͷͻ-ͽͿΆΈ-ΊΌΎ-ΡΣ-ϵϷ-ҁҊ-ԯԱ-ՖႠ-ჅᎠ-Ᏽᏸ-ᏽᲐ-ᲺᲽ-Ჿᴀ-ᴫᵫ-ᵷᵹ-ᶚḀ-ἕἘ-Ἕἠ-ὅὈ-Ὅὐ-ὗὙὛὝὟ-\x{1F7D}ᾀ-ᾴᾶ-ᾼ\x{1FBE}ῂ-ῄῆ-ῌῐ-\x{1FD3}ῖ-\x{1FDB}ῠ-Ῥῲ-ῴῶ-ῼℂℇℊ-ℓℕℙ-ℝℤ\x{2126}ℨ\x{212A}-ℭℯ-ℴℹℼ-ℿⅅ-ⅉⅎↃↄⰀ-ⱻⱾ-ⳤⳫ-ⳮⳲⳳꙀ-ꙭꚀ-ꚛꜢ-ꝯꝱ-ꞇꞋ-ꞎꭰ-ꮿﬀ-ﬆﬓ-ﬗＡ-Ｚａ-ｚ𐐀-𐑏𐒰-𐓓𐓘-𐓻𐲀-𐲲𐳀-𐳲𑢠-𑣟𞤀-𞥃]+")
+DEEPSEEK_SIGNS = r"\s?[!-/:-~！-／：-～‘-‟\x{3000}-。]+"
+AFMOE_SCRIPTS = r"[一-鿿㐀-䶿\x{F900}-\x{FAFF}\x{3040}-\x{309F}\x{30A0}-\x{30FF}\x{FF65}-\x{FF9F}\x{2F00}-\x{2FDF}\x{0E40}-\x{0E7F}\x{0E80}-\x{0EFF}\x{1780}-\x{17FF}\x{1000}-\x{109F}\x{AA60}-\x{AA7F}\x{A9E0}-\x{A9FF}\x{AC00}-\x{D7AF}\x{1100}-\x{11FF}]+"
+
 # name: (patterns, each isolating its matches in what the one before left; whether whole words that are tokens skip the merges)
 PRE_TOKENIZERS = {
     "gpt-2": ([GPT2], False),
@@ -63,6 +72,15 @@ PRE_TOKENIZERS = {
     "jais-2": ([rf"{CONTRACTION}|{WORDS}|\p{{N}}{{1,3}}| ?[^\s\p{{L}}\p{{N}}]+[\r\n]*|\s*[\r\n]+|{JAIS2_WHITE}"], False),
     "poro-chat": ([SENTENCE], False),
     "viking": ([SENTENCE, r"\p{N}"], False),
+    "bailingmoe": ([r"'(?i:[sdmt]|ll|ve|re)|[^\r\n\p{L}\p{N}]?+\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]++[\r\n]*|\s*[\r\n]|\s+(?!\S)|\s+"], False),
+    "tiny_aya": ([r"\d{1,3}(?=(?:\d{3})*\b)", cased(CONTRACTION + "?", r"\p{N}{1,3}")], False),
+    "deepseek-llm": (["[\r\n]", DEEPSEEK_LETTERS, DEEPSEEK_SIGNS, r"\s+$", "[一-龥ࠀ-一가-퟿]+", r"\p{N}+"], False),
+    "spark2_5": ([r"\p{N}{1,3}", CJK, SPARK, r"\p{N}"], False),
+    "afmoe": ([r"\p{N}+", r"(?=(?:\p{N}{3})+(?!\p{N}))", AFMOE_SCRIPTS, DEEPSEEK_V3], False),
+    "kimi-k2": ([KIMI], False),
+    "exaone-moe": ([rf"{CONTRACTION}|[^\r\n\p{{L}}\p{{N}}]?(?:\p{{L}}\p{{M}}*(?: \p{{L}}\p{{M}}*)*)+|\p{{N}}| ?[^\s\p{{L}}\p{{N}}]+[\r\n/]?|\s*[\r\n]|\s+(?!\S)|\s+"], False),
+    "superbpe": ([r"\p{N}+", r"(?=(\d{3})+(?!\d))"], False),
+    "chameleon": (["<sentinel:[0-9]+>", "(IMGIMG)((A|B|C|D|E|F|G|H|I){1,4})Z", "([\\t\\n]|    |  )", r"\p{N}", r"[\p{P}!-/:-@\[-`{-~]", GPT2], False),
 }
 
 
@@ -141,6 +159,43 @@ def main() -> None:
         for t.encode_special_tokens in (False, True):
             columns.append([" ".join(map(str, e.ids)) for e in t.encode_batch(strings, add_special_tokens=False)])
         write(name + ".ids", (f"{a}|{b}" for a, b in zip(*columns)))
+    write_characters(r, write)
+
+
+def write_characters(r: random.Random, write) -> None:
+    """characters.vocabulary, a line a token, "type hexadecimal UTF-8", and .merges, two of these a line; characters.NAME.ids as above."""
+    bytes_ = [f"<0x{b:02X}>" for b in range(256)]
+    trainer = trainers.BpeTrainer(vocab_size=1400, show_progress=False, special_tokens=CONTROL + bytes_, max_token_length=12, limit_alphabet=300)
+    tokenizer = Tokenizer(models.BPE())
+    tokenizer.normalizer = normalizers.Replace(" ", "▁")
+    tokenizer.pre_tokenizer = pre_tokenizers.Split(Regex("[^\\n]+|[\\n]+"), "isolated")
+
+    def training_string() -> str:
+        text = make_string(r)
+        for control in CONTROL + bytes_:
+            text = text.replace(control, "")
+        return text
+
+    tokenizer.train_from_iterator((training_string() for _ in range(4000)), trainer)
+    model = json.loads(tokenizer.to_str())["model"]
+    merges, vocab = [tuple(m) for m in model["merges"]], dict(model["vocab"])
+    tokens = sorted(vocab, key=vocab.get)
+    kind = lambda t: 3 if t in CONTROL else 6 if t in bytes_ else 1
+    write("characters.vocabulary", (f"{kind(t)} {t.encode().hex()}" for t in tokens))
+    write("characters.merges", (f"{a.encode().hex()} {b.encode().hex()}" for a, b in merges))
+    strings = [make_string(r) for _ in range(188)] + ["", " ", "\n", "\n\n\n", "a\n\nb", " ▁ ▁", "  a", "a  ", "\n \n", "\u1fff\x16", "x" * 100, "<0x41>"]
+    write("characters.strings", (s.encode().hex() for s in strings))
+    for name, spaces_escaped in (("gemma4", True), ("whitespace", False)):
+        t = Tokenizer(models.BPE(vocab=vocab, merges=merges, byte_fallback=True))
+        if spaces_escaped:  # as its tokenizer.json has it: no words
+            t.normalizer = normalizers.Replace(" ", "▁")
+        else:
+            t.pre_tokenizer = pre_tokenizers.Split(Regex(r"\S+"), "isolated")
+        t.add_special_tokens([AddedToken(x, special=True, normalized=False) for x in CONTROL])
+        columns = []
+        for t.encode_special_tokens in (False, True):
+            columns.append([" ".join(map(str, e.ids)) for e in t.encode_batch(strings, add_special_tokens=False)])
+        write(f"characters.{name}.ids", (f"{a}|{b}" for a, b in zip(*columns)))
 
 
 if __name__ == "__main__":

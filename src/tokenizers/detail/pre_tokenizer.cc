@@ -1,49 +1,58 @@
 #include "tokenizers/detail/pre_tokenizer.h"
 
-#include <type_traits>
+#include <fmt/format.h>
+
+#include <string>
+
+#include "base/error.h"
+#include "tokenizers/detail/patterns.h"
 
 namespace quern::tokenizers::detail {
 namespace {
 
-// Patterns of tokenizer.json files that are lists of characters.
-constexpr std::string_view kCjkAndKana = R"([\x{4e00}-\x{9fa5}\x{3040}-\x{309f}\x{30a0}-\x{30ff}]+)";
-constexpr std::string_view kCjkAndHangul = R"([\x{4e00}-\x{9fa5}\x{800}-\x{4e00}\x{ac00}-\x{d7ff}]+)";
-constexpr std::string_view kNoSentenceMarks = R"( ?[^(\s|.,!?…。，、।۔،)]+)";
-
 std::vector<PreTokenizerRow> make_rows() {
+  using namespace patterns;
   constexpr bool kIgnoreMerges = true, kAddBos = true;
   return {
       {{"gpt-2", "phi-2", "jina-es", "jina-de", "gigachat", "jina-v2-es", "jina-v2-de", "a.x-4.0", "mellum", "modern-bert", "jina-v1-en",
         "jina-v2-code", "roberta-bpe", "exaone4", "mpt", "olmo", "jais", "trillion", "granite-docling"},
-       {scan_gpt2}},
-      {{"smollm", "starcoder", "refact", "command-r", "codeshell", "exaone", "minerva-7b", "mellum2"}, {scan_gpt2_single_digits}},
+       {kGpt2}},
+      {{"smollm", "starcoder", "refact", "command-r", "codeshell", "exaone", "minerva-7b", "mellum2"}, {kNumber, kGpt2}},
       {{"llama-bpe", "llama3", "llama-v3", "falcon3", "falcon-h1", "pixtral", "midm-2.0", "lfm2", "jina-v5-nano"},
-       {scan_llama3},
+       {kLlama3},
        kIgnoreMerges,
        kAddBos},
-      {{"glm4", "glm5"}, {scan_llama3}, kIgnoreMerges},
-      {{"dbrx", "smaug-bpe", "chatglm-bpe"}, {scan_llama3}},
-      {{"qwen2", "deepseek-r1-qwen", "kormo", "f2llmv2", "megrez", "stablelm2", "hunyuan", "solar-open", "grok-2", "bailingmoe",
-        "bailingmoe2", "llada-moe"},
-       {scan_qwen2}},
-      {{"qwen35"}, {scan_qwen35}},
-      {{"ufakzeka"}, {scan_qwen2_no_contractions}},
-      {{"seed-coder"}, {scan_qwen2_bare_punctuation}},
-      {{"laguna"}, {scan_lines, scan_qwen2}},
-      {{"minicpm5"}, {scan_digits_by_three, scan_llama3_long_numbers}, kIgnoreMerges},
-      {{"default"}, {scan_punctuation, scan_gpt2, scan_numbers, "[0-9][0-9][0-9]"}},
-      {{"falcon"}, {scan_punctuation_and_backquote, scan_gpt2, "[0-9][0-9][0-9]"}},
-      {{"gpt-4o", "llama4", "kanana2", "talkie", "minimax-m2"}, {scan_gpt4o}},
-      {{"granite-embed-multi-97m"}, {scan_gpt4o}, kIgnoreMerges},
-      {{"tekken"}, {scan_tekken}, kIgnoreMerges, kAddBos},
-      {{"youtu"},
-       {R"([가-힣ㄱ-ㆎ]+|[！…“”‘’—：；，、-〿︰-﹏]+|[ㄅ-ㄯ]+|[一-龥぀-ゟ゠-ヿ]+)", scan_youtu},
-       kIgnoreMerges},
-      {{"deepseek-coder"}, {"[\r\n]", scan_spaced_letters, scan_spaced_punctuation, kCjkAndHangul, scan_single_digits}},
-      {{"deepseek-v3", "hunyuan-dense", "joyai-llm", "hy_v4"}, {scan_digits_by_three, kCjkAndKana, scan_deepseek_v3}},
-      {{"jais-2"}, {scan_jais2}},
+      {{"glm4", "glm5"}, {kLlama3}, kIgnoreMerges},
+      {{"dbrx", "smaug-bpe", "chatglm-bpe"}, {kLlama3}},
+      {{"qwen2", "deepseek-r1-qwen", "kormo", "f2llmv2", "megrez", "stablelm2", "hunyuan", "solar-open", "grok-2"}, {kQwen2}},
+      {{"bailingmoe", "bailingmoe2", "llada-moe"}, {kBailing}},
+      {{"qwen35"}, {kQwen35}},
+      {{"ufakzeka"}, {kUfakzeka}},
+      {{"seed-coder"}, {kSeedCoder}},
+      {{"laguna"}, {kLines, kQwen2}},
+      {{"minicpm5"}, {kNumbersByThree, kLlama3LongNumbers}, kIgnoreMerges},
+      {{"default"}, {kPunctuation, kGpt2, kNumbers, kThreeDigits}},
+      {{"falcon"}, {kPunctuationAndBackquote, kGpt2, kThreeDigits}},
+      {{"gpt-4o", "llama4", "kanana2", "talkie", "minimax-m2"}, {kGpt4o}},
+      {{"granite-embed-multi-97m"}, {kGpt4o}, kIgnoreMerges},
+      {{"tiny_aya", "cohere2moe"}, {kDigitGroups, kGpt4o}},
+      {{"tekken"}, {kTekken}, kIgnoreMerges, kAddBos},
+      {{"youtu"}, {kYoutuScripts, kYoutu}, kIgnoreMerges},
+      {{"deepseek-llm"}, {kLineEnd, kDeepseekLetters, kDeepseekSigns, kWhiteAtEnd, kCjkAndHangul, kNumbers}},
+      {{"deepseek-coder"}, {kLineEnd, kSpacedLetters, kSpacedPunctuation, kCjkAndHangul, kNumber}},
+      {{"deepseek-v3", "hunyuan-dense", "joyai-llm", "hy_v4"}, {kNumbersByThree, kCjkAndKana, kDeepseekV3}},
+      {{"spark2_5"}, {kNumbersByThree, kCjkAndKana, kSpark, kNumber}},
+      {{"afmoe"}, {kNumbers, kNumberGroupBorders, kAfmoeScripts, kDeepseekV3}},
+      {{"kimi-k2"}, {kKimiK2}},
+      {{"exaone-moe"}, {kExaoneMoe}},
+      {{"superbpe"}, {kNumbers, kDigitGroupBorders}},
+      {{"jais-2"}, {kJais2}},
       {{"poro-chat", "bloom", "gpt3-finnish"}, {kNoSentenceMarks}},
-      {{"viking"}, {kNoSentenceMarks, scan_single_digits}},
+      {{"viking"}, {kNoSentenceMarks, kNumber}},
+      {{"chameleon"}, {kSentinel, kImage, kIndentation, kNumber, kPunctuationMark, kGpt2}, false, kAddBos},
+      {{"gemma4", "granite-embed-multi-311m"}, {kLines}, false, kAddBos, true, true},
+      {{"sarvam-moe"}, {kLines}, false, false, true, true},
+      {{"whitespace"}, {kNotWhite}, false, false, true},
   };
 }
 
@@ -54,25 +63,32 @@ std::span<const PreTokenizerRow> pre_tokenizer_rows() {
   return rows;
 }
 
-PreTokenizer::PreTokenizer(const PreTokenizerRow& row) {
-  for (const Step& step : row.steps) {
-    if (const auto* scanner = std::get_if<Scanner>(&step)) {
-      steps_.emplace_back(*scanner);
-    } else {
-      steps_.emplace_back(Regex(std::get<std::string_view>(step)));
+const PreTokenizerRow& find_pre_tokenizer(std::string_view name) {
+  if (name.empty()) name = "default";
+  std::string known;
+  for (const PreTokenizerRow& row : pre_tokenizer_rows()) {
+    for (const std::string_view n : row.names) {
+      if (n == name) return row;
+      known += known.empty() ? "" : ", ";
+      known += n;
     }
   }
+  throw Error(Code::unsupported, fmt::format("pre-tokenizer '{}' is not supported", name)).hint("supported: " + known);
+}
+
+PreTokenizer::PreTokenizer(std::span<const std::string_view> patterns) {
+  if (patterns.size() >= 2 && patterns[0] == patterns::kNumber && patterns[1] == patterns::kGpt2) {  // one scanner does both
+    steps_.emplace_back(scan_gpt2_single_digits);
+    patterns = patterns.subspan(2);
+  }
+  for (const std::string_view pattern : patterns) steps_.emplace_back(pattern);
 }
 
 void PreTokenizer::split(std::string_view text, Ends& ends, Ends& scratch) const {
   ends.assign(1, static_cast<std::uint32_t>(text.size()));
-  for (const auto& step : steps_) {
+  for (const Splitter& step : steps_) {
     scratch.clear();
-    if (const auto* scanner = std::get_if<Scanner>(&step)) {
-      (*scanner)(text, ends, scratch);
-    } else {
-      std::get<Regex>(step).split(text, ends, scratch);
-    }
+    step.split(text, ends, scratch);
     ends.swap(scratch);
   }
 }

@@ -1,40 +1,38 @@
 #pragma once
 
 #include <span>
-#include <string>
 #include <string_view>
-#include <variant>
 #include <vector>
 
-#include "tokenizers/detail/regex.h"
-#include "tokenizers/detail/scanners.h"
+#include "tokenizers/detail/known_patterns.h"
 
 namespace quern::tokenizers::detail {
-
-/// A step of a pre-tokenizer: a scanner, or a pattern (as Oniguruma reads it).
-using Step = std::variant<Scanner, std::string_view>;
 
 /// What a name in GGUF's tokenizer.ggml.pre means.
 struct PreTokenizerRow {
   std::vector<std::string_view> names;
-  std::vector<Step> steps;     ///< In order, each cutting the pieces of the one before.
-  bool ignore_merges = false;  ///< A word that is a token is that token, whatever the merges say.
-  bool add_bos = false;        ///< Where the file does not say.
+  std::vector<std::string_view> patterns;  ///< In order, each cutting the pieces of the one before; as Oniguruma reads them.
+  bool ignore_merges = false;              ///< A word that is a token is that token, whatever the merges say.
+  bool add_bos = false;                    ///< Where the file does not say.
+  bool characters = false;                 ///< The vocabulary spells text as it is, not in GPT-2's spelling of bytes; bytes are "<0xHH>".
+  bool spaces_escaped = false;             ///< Of these, one that spells a space U+2581.
 };
 
 /// All rows that this build knows.
 std::span<const PreTokenizerRow> pre_tokenizer_rows();
+/// The row of a name; none: "default". Errors: unsupported, with the names that there are.
+const PreTokenizerRow& find_pre_tokenizer(std::string_view name);
 
 /// Cuts text into the words that merges stay within.
 class PreTokenizer {
  public:
-  explicit PreTokenizer(const PreTokenizerRow& row);
+  explicit PreTokenizer(std::span<const std::string_view> patterns);
 
   /// Replaces `ends` by the words of `text`; `scratch` is only for its memory.
   void split(std::string_view text, Ends& ends, Ends& scratch) const;
 
  private:
-  std::vector<std::variant<Scanner, Regex>> steps_;
+  std::vector<Splitter> steps_;
 };
 
 }  // namespace quern::tokenizers::detail

@@ -91,7 +91,7 @@ class Matcher {
     remembers_ = remembers;
     careful_ = true;
     const auto most = static_cast<std::int64_t>(std::min<std::size_t>(size * (program_->code.size() + 16) * 4, kMostSteps));
-    budget_ = most + (1 << 20);
+    budget_ = most + (1 << 24);
   }
 
   [[noreturn]] static void too_much() {

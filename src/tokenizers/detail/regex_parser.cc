@@ -224,7 +224,7 @@ class Parser {
       } else {
         return item;
       }
-      if (item->kind >= Kind::text_begin) fail("an anchor cannot be repeated");
+      if (item->kind >= Kind::text_begin && text_[before - 1] != ')') fail("an anchor cannot be repeated");
       if (stacked == kMaxStacked) fail("too many repeats of a repeat", Code::resource_exhausted);
       if (counted && min > max) at_ = before, fail("a repeat whose bounds are in the wrong order");
       const bool ruby_count = counted && syntax_ == RegexSyntax::oniguruma;
@@ -301,7 +301,11 @@ class Parser {
         node->children.push_back(make_set(code_points({{'\n', '\r'}, {0x85, 0x85}, {0x2028, 0x2029}})));
         return wrap(Kind::atomic, std::move(node));
       }
-      default: return make_set(cased(escaped_set()));
+      default: {
+        const bool named = std::string_view("sSdDhHwWpP").find(peek(1)) != std::string_view::npos;
+        CharSet set = escaped_set();  // Oniguruma: case matters to a class that stands alone
+        return make_set(named && syntax_ == RegexSyntax::oniguruma ? std::move(set) : cased(std::move(set)));
+      }
     }
   }
 

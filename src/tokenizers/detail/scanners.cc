@@ -81,13 +81,14 @@ const char* white_run(const Cursor& cursor, const char* p, const char* run_end) 
   return last > p ? last : run_end;
 }
 
-// \s*[\r\n]+|\s+(?!\S)|\s+ at p, which is white.
-const char* white_run_by_lines(const Cursor& cursor, const char* p) {
+// \s*[\r\n]+|\s+(?!\S)|\s+ at p, which is white; with `last_whole`, \s+$ comes first.
+const char* white_run_by_lines(const Cursor& cursor, const char* p, bool last_whole = false) {
   const char* last_line_end = nullptr;
   const char* run_end = p;
   for (; run_end < cursor.end() && (cursor.flags(run_end) & kSpace); run_end += character_length(*run_end)) {
     if (*run_end == '\r' || *run_end == '\n') last_line_end = run_end;
   }
+  if (last_whole && run_end == cursor.end()) return run_end;
   return last_line_end ? last_line_end + 1 : white_run(cursor, p, run_end);
 }
 
@@ -121,6 +122,7 @@ struct WordRules {
   bool marks_in_words = false;
   bool line_ends_after_punctuation = true;
   bool white_by_powers = false;
+  bool last_white_whole = false;  // white space that ends the text is one piece
 };
 
 // \s*[\r\n]+|\s{512}(?!\S)|\s{256}(?!\S)|… |\s{4}(?!\S)|\s{1,2}(?!\S)|\s at p, which is white. `no_line_end` remembers how far the run is
@@ -168,6 +170,7 @@ void scan_llama3_like(std::string_view text, const Ends& in, Ends& out) {
       return word;
     }
     if constexpr (kRules.white_by_powers) return white_run_by_powers(cursor, p, no_line_end);
+    if constexpr (kRules.last_white_whole) return white_run_by_lines(cursor, p, true);
     return white_run_by_lines(cursor, p);
   });
 }
@@ -291,6 +294,7 @@ void scan_qwen2_bare_punctuation(std::string_view text, const Ends& in, Ends& ou
   scan_llama3_like<WordRules{.max_digits = 1, .line_ends_after_punctuation = false}>(text, in, out);
 }
 void scan_jais2(std::string_view text, const Ends& in, Ends& out) { scan_llama3_like<WordRules{.white_by_powers = true}>(text, in, out); }
+void scan_cl100k(std::string_view text, const Ends& in, Ends& out) { scan_llama3_like<WordRules{.last_white_whole = true}>(text, in, out); }
 void scan_llama3_long_numbers(std::string_view text, const Ends& in, Ends& out) {
   scan_llama3_like<WordRules{.max_digits = INT32_MAX}>(text, in, out);
 }

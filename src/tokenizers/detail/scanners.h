@@ -29,6 +29,9 @@ void scan_qwen2_bare_punctuation(std::string_view text, const Ends& in, Ends& ou
 /// Llama 3 with \p{N}+
 void scan_llama3_long_numbers(std::string_view text, const Ends& in, Ends& out);
 
+/// Llama 3 where white space that ends the text is one piece (tiktoken's cl100k).
+void scan_cl100k(std::string_view text, const Ends& in, Ends& out);
+
 /// Llama 3 where a white run is cut into 512, 256, … 4, 2 or 1 characters.
 void scan_jais2(std::string_view text, const Ends& in, Ends& out);
 
