@@ -2,6 +2,9 @@
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
+#include <cstring>
+#include <filesystem>
 #include <iostream>
 #include <iterator>
 #include <memory>
@@ -11,11 +14,13 @@
 #include <vector>
 
 #include "base/error.h"
+#include "base/mapped_file.h"
 #include "cli/command.h"
 #include "cli/options.h"
 #include "cli/output.h"
 #include "engine/text_model.h"
 #include "formats/gguf/file.h"
+#include "tokenizers/load.h"
 
 namespace quern::cli {
 namespace {
@@ -76,20 +81,37 @@ void print_tokens(const Tokenizer& tokenizer, const std::vector<Id>& ids, bool v
   if (verbose) fmt::print(stderr, "{} tokens; the vocabulary has {}\n", ids.size(), tokenizer.size());
 }
 
-/// One JSON string a line in, one object a line out: what suites of tests drive.
+/// One JSON string or array of ids a line in, one object a line out: what suites of tests drive.
 void tokenize_lines(const Tokenizer& tokenizer, tokenizers::EncodeOptions encode) {
   std::size_t number = 0;
   for (std::string line; std::getline(std::cin, line);) {
     ++number;
     const Json text = Json::parse(line, nullptr, false);
-    if (!text.is_string()) throw Error(Code::invalid_argument, fmt::format("line {} of the input is not a JSON string", number));
+    if (text.is_array()) {
+      std::vector<Id> ids;
+      for (const Json& id : text)
+        ids.push_back(id.is_number_unsigned() ? static_cast<Id>(std::min<std::uint64_t>(id.get<std::uint64_t>(), INT32_MAX)) : -1);
+      print(dump({{"text", tokenizer.decode(ids, {.skip_special = !encode.parse_special})}}));
+      continue;
+    }
+    if (!text.is_string())
+      throw Error(Code::invalid_argument, fmt::format("line {} of the input is neither a JSON string nor an array of ids", number));
     print(dump({{"ids", tokenizer.encode(text.get_ref<const std::string&>(), encode)}}));
   }
 }
 
+/// Of a model, or a tokenizer's own file or folder.
+std::shared_ptr<const Tokenizer> open_tokenizer(const std::string& path) {
+  if (std::error_code error; !std::filesystem::is_directory(path, error)) {
+    const MappedFile file(path);
+    const bool is_gguf = file.bytes().size() >= 4 && std::memcmp(file.bytes().data(), "GGUF", 4) == 0;
+    if (is_gguf || path.ends_with(".gguf")) return engine::TextModel::from_gguf(gguf::File::open(path)).tokenizer;
+  }
+  return tokenizers::load(path);
+}
+
 void tokenize(const Options& options) {
-  const gguf::File file = gguf::File::open(options.model);
-  const std::shared_ptr<const Tokenizer> tokenizer = engine::TextModel::from_gguf(file).tokenizer;
+  const std::shared_ptr<const Tokenizer> tokenizer = open_tokenizer(options.model);
   if (options.verbose)
     for (const std::string& note : tokenizer->notes()) fmt::print(stderr, "quern: note: {}\n", printable(note));
   if (!options.ids.empty()) {

@@ -194,7 +194,6 @@ Tokenizer::Match Tokenizer::longest_special(std::string_view text, std::size_t t
   return best;
 }
 
-// trust_changes: ascending offsets where the text turns from trusted to not or back; `trusted`: what it is at its start.
 void Tokenizer::encode_valid(std::string_view text, std::span<const std::size_t> trust_changes, bool trusted, std::vector<Id>& ids) const {
   std::size_t plain = 0;  // start of text not yet encoded
   std::size_t change = 0;
@@ -239,8 +238,12 @@ void Tokenizer::encode(std::span<const Piece> pieces, bool add_special, std::vec
   const auto check_size = [](std::size_t bytes) {
     if (bytes > kMaxText) throw Error(Code::invalid_argument, "the text is longer than 1 GiB");
   };
-  const std::size_t begin = ids.size();
-  if (add_special && add_bos_) ids.push_back(static_cast<Id>(special_.bos));
+  const Id bos = static_cast<Id>(special_.bos), eos = static_cast<Id>(special_.eos);
+  std::span<const Id> before, after;
+  if (add_special && frame_) before = frame_->first, after = frame_->second;
+  if (add_special && !frame_ && add_bos_) before = std::span(&bos, 1);
+  if (add_special && !frame_ && add_eos_) after = std::span(&eos, 1);
+  ids.insert(ids.end(), before.begin(), before.end());
   const std::size_t first = ids.size();
   if (pieces.size() == 1 && detail::valid_prefix(pieces[0].text) == pieces[0].text.size()) {
     check_size(pieces[0].text.size());
@@ -259,8 +262,19 @@ void Tokenizer::encode(std::span<const Piece> pieces, bool add_special, std::vec
     }
     encode_valid(text, trust_changes, false, ids);
   }
-  if (first > begin && ids.size() > first && ids[first] == special_.bos) ids.erase(ids.begin() + static_cast<std::ptrdiff_t>(first));
-  if (add_special && add_eos_ && (ids.size() == begin || ids.back() != special_.eos)) ids.push_back(static_cast<Id>(special_.eos));
+  // What the text has already is not doubled.
+  const auto text_begin = ids.begin() + static_cast<std::ptrdiff_t>(first);
+  if (!before.empty() && std::span(text_begin, ids.end()).size() >= before.size() && std::equal(before.begin(), before.end(), text_begin))
+    ids.erase(text_begin - static_cast<std::ptrdiff_t>(before.size()), text_begin);
+  const std::size_t count = after.size(), own = ids.size() - std::min(ids.size(), first - before.size());
+  if (count > 0 && (own < count || !std::equal(after.begin(), after.end(), ids.end() - static_cast<std::ptrdiff_t>(count))))
+    ids.insert(ids.end(), after.begin(), after.end());
+}
+
+void Tokenizer::set_frame(std::vector<Id> before, std::vector<Id> after) {
+  add_bos_ = !before.empty() && before.front() == special_.bos;
+  add_eos_ = !after.empty() && after.back() == special_.eos;
+  frame_.emplace(std::move(before), std::move(after));
 }
 
 std::size_t Tokenizer::checked(Id id) const {
@@ -287,18 +301,22 @@ std::optional<Id> Tokenizer::find_special(std::string_view text) const {
 
 bool Tokenizer::is_end(Id id) const { return std::binary_search(end_ids_.begin(), end_ids_.end(), id); }
 
-std::string_view Tokenizer::shown(Id id, DecodeOptions options, bool& begun) const {
-  if (options.skip_special && is_special(id)) return {};
+void Tokenizer::decode_next(Id id, DecodeOptions options, Decoding& state, std::string& out) const {
+  if (options.skip_special && is_special(id)) return;
   std::string_view bytes = token_bytes(id);
-  if (space_prefix_ && !begun && !options.continues && type(id) == TokenType::normal && bytes.starts_with(' ')) bytes.remove_prefix(1);
-  begun = true;
-  return bytes;
+  if (space_prefix_ && !state.begun && !options.continues && type(id) == TokenType::normal && bytes.starts_with(' '))
+    bytes.remove_prefix(1);
+  state.begun = true;
+  out += bytes;
 }
+
+void Tokenizer::decode_end(DecodeOptions, Decoding&, std::string&) const {}
 
 std::string Tokenizer::decode(std::span<const Id> ids, DecodeOptions options) const {
   std::string bytes;
-  bool begun = false;
-  for (const Id id : ids) bytes += shown(id, options, begun);
+  Decoding state;
+  for (const Id id : ids) decode_next(id, options, state, bytes);
+  decode_end(options, state, bytes);
   if (detail::valid_prefix(bytes) == bytes.size()) return bytes;
   std::string text;
   detail::append_replaced(bytes, false, text);
@@ -307,16 +325,17 @@ std::string Tokenizer::decode(std::span<const Id> ids, DecodeOptions options) co
 
 std::string_view StreamDecoder::push(Id id) {
   text_.clear();
-  pending_ += tokenizer_->shown(id, options_, begun_);
+  tokenizer_->decode_next(id, options_, state_, pending_);
   pending_.erase(0, detail::append_replaced(pending_, true, text_));
   return text_;
 }
 
 std::string_view StreamDecoder::finish() {
   text_.clear();
+  tokenizer_->decode_end(options_, state_, pending_);
   detail::append_replaced(pending_, false, text_);
   pending_.clear();
-  begun_ = false;
+  state_ = {};
   return text_;
 }
 

@@ -7,6 +7,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 namespace quern::tokenizers {
@@ -106,6 +107,20 @@ class Tokenizer {
 
   /// Appends the ids of valid UTF-8 without special tokens.
   virtual void encode_text(std::string_view text, std::vector<Id>& ids) const = 0;
+  /// Appends the ids of valid UTF-8, special tokens included. `trust_changes`: ascending offsets where the text turns from trusted to not
+  /// or back; `trusted`: what it is at its start.
+  virtual void encode_valid(std::string_view text, std::span<const std::size_t> trust_changes, bool trusted, std::vector<Id>& ids) const;
+
+  /// What decoding keeps from token to token.
+  struct Decoding {
+    bool begun = false;
+    std::string held;     // bytes whose text depends on what follows
+    std::vector<Id> ids;  // of a decoder that needs all of them
+  };
+  /// Appends the bytes that a token adds to decoded text.
+  virtual void decode_next(Id id, DecodeOptions options, Decoding& state, std::string& out) const;
+  /// Appends what is left after the last token.
+  virtual void decode_end(DecodeOptions options, Decoding& state, std::string& out) const;
 
   /// One arena of strings, indexed by id.
   struct Strings {
@@ -119,6 +134,8 @@ class Tokenizer {
   };
 
   std::size_t checked(Id id) const;
+  /// Ids that add_special puts around a text, in place of the begin and the end token.
+  void set_frame(std::vector<Id> before, std::vector<Id> after);
   void set_default_bos(bool on) { add_bos_ = add_bos_given_.value_or(on) && special_.bos >= 0; }
 
   Strings texts_;        // as spelled
@@ -129,8 +146,6 @@ class Tokenizer {
 
  private:
   friend class StreamDecoder;
-  /// What a token adds to decoded text; `begun`: whether something was decoded before.
-  std::string_view shown(Id id, DecodeOptions options, bool& begun) const;
   struct Match {
     std::size_t length = 0;
     Id id = -1;
@@ -139,11 +154,11 @@ class Tokenizer {
   void collect_end_ids(const Spec& spec);
   void index_specials();
   Match longest_special(std::string_view text, std::size_t trusted) const;
-  void encode_valid(std::string_view text, std::span<const std::size_t> trust_changes, bool trusted, std::vector<Id>& ids) const;
 
   SpecialIds special_;
   std::optional<bool> add_bos_given_;
   bool add_bos_ = false, add_eos_ = false;
+  std::optional<std::pair<std::vector<Id>, std::vector<Id>>> frame_;  // before and after a text
   std::vector<Id> end_ids_;
   std::vector<Id> specials_;                     // sorted by text: control, unknown and user-defined tokens
   std::vector<std::uint32_t> specials_by_byte_;  // [257] first index into specials_ of each first byte
@@ -166,7 +181,7 @@ class StreamDecoder {
  private:
   const Tokenizer* tokenizer_;
   DecodeOptions options_;
-  bool begun_ = false;
+  Tokenizer::Decoding state_;
   std::string pending_, text_;
 };
 

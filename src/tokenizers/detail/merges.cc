@@ -13,4 +13,11 @@ void MergeTable::add(std::int32_t left, std::int32_t right, Merge merge) {
   if (slots_[i].key == kEmpty) slots_[i] = {key, merge};
 }
 
+void MergeTable::set(std::int32_t left, std::int32_t right, Merge merge) {
+  const std::uint64_t key = key_of(left, right);
+  std::size_t i = slot_of(key);
+  while (slots_[i].key != kEmpty && slots_[i].key != key) i = (i + 1) & mask_;
+  slots_[i] = {key, merge};
+}
+
 }  // namespace quern::tokenizers::detail

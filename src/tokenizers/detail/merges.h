@@ -20,12 +20,20 @@ class MergeTable {
   explicit MergeTable(std::size_t merges);
   /// The first merge added for a pair stays.
   void add(std::int32_t left, std::int32_t right, Merge merge);
+  /// The last merge set for a pair stays.
+  void set(std::int32_t left, std::int32_t right, Merge merge);
   Merge find(std::int32_t left, std::int32_t right) const {
     const std::uint64_t key = key_of(left, right);
     for (std::size_t i = slot_of(key);; i = (i + 1) & mask_) {
       if (slots_[i].key == key) return slots_[i].merge;
       if (slots_[i].key == kEmpty) return {};
     }
+  }
+  /// Calls each(left, right) for all pairs, in no order.
+  template <class Each>
+  void for_each(Each each) const {
+    for (const Slot& slot : slots_)
+      if (slot.key != kEmpty) each(static_cast<std::int32_t>(slot.key >> 32), static_cast<std::int32_t>(slot.key));
   }
 
  private:

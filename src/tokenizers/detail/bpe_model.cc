@@ -1,0 +1,169 @@
+// BPE as tokenizer.json has it. Source: Neural machine translation of rare words with subword units, Sennrich et al. 2016.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <bitset>
+#include <utility>
+
+#include "base/error.h"
+#include "tokenizers/detail/scratch_pool.h"
+#include "tokenizers/detail/utf8.h"
+#include "tokenizers/detail/word_cache.h"
+#include "tokenizers/detail/word_model.h"
+
+namespace quern::tokenizers::detail {
+namespace {
+
+using Id = std::int32_t;
+
+class BpeModel final : public WordModel {
+ public:
+  BpeModel(Vocabulary vocabulary, MergeTable merges, const BpeOptions& options)
+      : vocabulary_(std::move(vocabulary)), merges_(std::move(merges)), options_(options) {
+    if (!options.unknown.empty()) unknown_ = vocabulary_.find(options.unknown);
+    std::size_t found = 0;
+    for (std::size_t b = 0; b < 256; ++b) {
+      const char byte = static_cast<char>(b);
+      bytes_[b] = options.bytes           ? vocabulary_.find(std::string_view(&byte, 1))
+                  : options.byte_fallback ? vocabulary_.find(fmt::format("<0x{:02X}>", b))
+                                          : -1;
+      found += bytes_[b] >= 0;
+    }
+    for (std::size_t c = 0; c < ascii_.size(); ++c) {
+      const char character = static_cast<char>(c);
+      ascii_[c] = vocabulary_.find(std::string_view(&character, 1));
+    }
+    cuts_ = !options.bytes && options.prefix.empty() && options.suffix.empty() && (found == 0 || found == 256);
+    const auto is_special = [&](Id id) { return id == unknown_ || std::find(bytes_.begin(), bytes_.end(), id) != bytes_.end(); };
+    merges_.for_each([&](Id left, Id right) {
+      const std::string_view a = vocabulary_[static_cast<std::size_t>(left)], b = vocabulary_[static_cast<std::size_t>(right)];
+      if (cuts_ && (a.empty() || b.empty() || (a.starts_with('<') && is_special(left)) || (b.starts_with('<') && is_special(right))))
+        cuts_ = false;
+      if (cuts_) joins_.set(boundary(a.back(), b.front()));
+    });
+  }
+
+  void encode(std::string_view text, std::span<const PieceCutter::Piece> pieces, std::vector<Id>& ids) const override {
+    const ScratchPool<Scratch>::Lease scratch(scratch_);
+    for (const PieceCutter::Piece piece : pieces) encode_piece(text.substr(piece.begin, piece.end - piece.begin), *scratch, ids);
+  }
+
+ private:
+  struct Scratch {
+    std::vector<Id> symbols;
+    std::string buffer;
+    Merger merger;
+    WordCache cache;
+
+    void trim() {
+      constexpr std::size_t kKept = 1 << 20;
+      merger.trim();
+      if (symbols.capacity() > kKept) symbols = {};
+    }
+  };
+
+  static std::size_t boundary(char before, char after) {
+    return std::size_t{static_cast<unsigned char>(before)} << 8 | static_cast<unsigned char>(after);
+  }
+
+  void encode_piece(std::string_view piece, Scratch& scratch, std::vector<Id>& ids) const {
+    if (options_.bytes && piece.size() == 1) {
+      if (const Id id = bytes_[static_cast<unsigned char>(piece[0])]; id >= 0) ids.push_back(id);
+      return;
+    }
+    if (!cuts_ || piece.size() <= WordCache::kMaxBytes) return encode_word(piece, ids.size(), scratch, ids);
+    if (options_.ignore_merges) {
+      if (const Id id = vocabulary_.find(piece); id >= 0) return ids.push_back(id);
+    }
+    // Nothing merges across a boundary that joins_ lacks, so the parts between them merge alone.
+    const std::size_t first = ids.size();
+    std::size_t begin = 0;
+    for (std::size_t at = 0; at < piece.size();) {
+      at += character_length(piece[at]);
+      if (at < piece.size() && joins_.test(boundary(piece[at - 1], piece[at]))) continue;
+      encode_word(piece.substr(begin, at - begin), first, scratch, ids);
+      begin = at;
+    }
+  }
+
+  // `first`: where the ids of the piece begin, of which the word is a part.
+  void encode_word(std::string_view word, std::size_t first, Scratch& scratch, std::vector<Id>& ids) const {
+    const auto append = [&](const Id* begin, const Id* end) {
+      // What is unknown is one token, however long.
+      if (options_.fuse_unknown && ids.size() > first && begin < end && *begin == unknown_ && ids.back() == unknown_) ++begin;
+      ids.insert(ids.end(), begin, end);
+    };
+    const bool cached = word.size() <= WordCache::kMaxBytes;
+    WordCache::Entry* entry = nullptr;
+    if (cached && scratch.cache.find(word, entry)) return append(entry->ids, entry->ids + entry->count);
+    scratch.symbols.clear();
+    const Id whole = options_.ignore_merges ? vocabulary_.find(word) : -1;
+    if (whole >= 0) {
+      scratch.symbols.push_back(whole);
+    } else {
+      options_.bytes ? add_bytes(word, scratch.symbols) : add_characters(word, scratch);
+      scratch.merger.run(merges_, scratch.symbols);
+    }
+    if (cached) scratch.cache.fill(*entry, word, scratch.symbols);
+    append(scratch.symbols.data(), scratch.symbols.data() + scratch.symbols.size());
+  }
+
+  void add_bytes(std::string_view word, std::vector<Id>& symbols) const {
+    for (const char c : word) {  // a byte that the vocabulary lacks is left out, as the library does
+      if (const Id id = bytes_[static_cast<unsigned char>(c)]; id >= 0) symbols.push_back(id);
+    }
+  }
+
+  void add_characters(std::string_view word, Scratch& scratch) const {
+    std::vector<Id>& symbols = scratch.symbols;
+    bool pending = false;  // an unknown token that has not been added: later ones join it
+    const bool plain = options_.prefix.empty() && options_.suffix.empty();
+    for (std::size_t at = 0; at < word.size();) {
+      const std::size_t end = at + character_length(word[at]);
+      std::string_view character = word.substr(at, end - at);
+      if (!plain) {
+        scratch.buffer.clear();
+        if (at > 0) scratch.buffer += options_.prefix;
+        scratch.buffer += character;
+        if (end == word.size()) scratch.buffer += options_.suffix;
+        character = scratch.buffer;
+      }
+      at = end;
+      const Id id = plain && character.size() == 1 ? ascii_[static_cast<unsigned char>(character[0])] : vocabulary_.find(character);
+      if (id >= 0) {
+        if (std::exchange(pending, false)) symbols.push_back(unknown_);
+        symbols.push_back(id);
+        continue;
+      }
+      const auto byte_id = [&](char byte) { return bytes_[static_cast<unsigned char>(byte)]; };
+      if (options_.byte_fallback && std::all_of(character.begin(), character.end(), [&](char byte) { return byte_id(byte) >= 0; })) {
+        for (const char byte : character) symbols.push_back(byte_id(byte));
+        continue;
+      }
+      if (options_.unknown.empty()) continue;
+      if (unknown_ < 0) throw Error(Code::data_corrupt, fmt::format("the unknown token '{}' is not in the vocabulary", options_.unknown));
+      if (pending && !options_.fuse_unknown) symbols.push_back(unknown_);
+      pending = true;
+    }
+    if (pending) symbols.push_back(unknown_);
+  }
+
+  Vocabulary vocabulary_;
+  MergeTable merges_;
+  BpeOptions options_;
+  Id unknown_ = -1;
+  bool cuts_ = false;          // long pieces may be cut where nothing merges
+  std::array<Id, 256> bytes_;  // of bytes: their tokens, or those that characters without one fall back to
+  std::array<Id, 128> ascii_;
+  std::bitset<1 << 16> joins_;  // (last byte of a token, first byte of another) that merge
+  mutable ScratchPool<Scratch> scratch_;
+};
+
+}  // namespace
+
+std::unique_ptr<WordModel> make_bpe_model(Vocabulary vocabulary, MergeTable merges, const BpeOptions& options) {
+  return std::make_unique<BpeModel>(std::move(vocabulary), std::move(merges), options);
+}
+
+}  // namespace quern::tokenizers::detail

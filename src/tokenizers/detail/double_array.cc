@@ -1,0 +1,112 @@
+// Building by depth-first search over the sorted keys. Source: An efficient digital search algorithm by using a double-array structure,
+// Aoe 1989; with exclusive or in place of addition, so that the children of a node share a block of 256 units.
+#include "tokenizers/detail/double_array.h"
+
+#include <algorithm>
+
+namespace quern::tokenizers::detail {
+namespace {
+
+constexpr std::uint32_t kBlock = 256;
+constexpr int kTries = 24;  // free units looked at for a place where all children of a node fit, before a new block is opened
+
+/// A list of the units that are free.
+class FreeList {
+ public:
+  bool is_free(std::uint32_t unit) const { return unit < next_.size() && next_[unit] != unit; }
+  std::uint32_t end() const { return kEnd; }
+  std::uint32_t front() const { return head_; }
+  std::uint32_t next(std::uint32_t unit) const { return next_[unit]; }
+  std::uint32_t size() const { return static_cast<std::uint32_t>(next_.size()); }
+
+  void take(std::uint32_t unit) {
+    const std::uint32_t before = previous_[unit], after = next_[unit];
+    (before == kEnd ? head_ : next_[before]) = after;
+    (after == kEnd ? tail_ : previous_[after]) = before;
+    next_[unit] = unit;  // itself: taken
+  }
+  void grow() {
+    const auto begin = static_cast<std::uint32_t>(next_.size());
+    next_.resize(begin + kBlock);
+    previous_.resize(begin + kBlock);
+    for (std::uint32_t unit = begin; unit < begin + kBlock; ++unit) {
+      previous_[unit] = tail_;
+      (tail_ == kEnd ? head_ : next_[tail_]) = unit;
+      next_[unit] = kEnd;
+      tail_ = unit;
+    }
+  }
+  /// Moves the head behind everything: units that were tried too often.
+  void rotate(std::uint32_t new_head) {
+    if (new_head == head_ || new_head == kEnd) return;
+    const std::uint32_t last = previous_[new_head];
+    next_[tail_] = head_, previous_[head_] = tail_;
+    tail_ = last, next_[last] = kEnd;
+    head_ = new_head, previous_[new_head] = kEnd;
+  }
+
+ private:
+  static constexpr std::uint32_t kEnd = 0xFFFFFFFEu;
+  std::vector<std::uint32_t> next_, previous_;
+  std::uint32_t head_ = kEnd, tail_ = kEnd;
+};
+
+}  // namespace
+
+DoubleArray::DoubleArray(std::vector<std::pair<std::string_view, std::int32_t>> keys) {
+  std::sort(keys.begin(), keys.end());
+  FreeList free;
+  free.grow();
+  free.take(kRoot);
+  units_.resize(kBlock);
+  struct Range {
+    std::size_t begin, end, depth;
+    std::uint32_t node;
+  };
+  std::vector<Range> open = {{0, keys.size(), 0, kRoot}};
+  std::vector<std::pair<unsigned char, std::size_t>> children;  // label, first key
+  while (!open.empty()) {
+    Range range = open.back();
+    open.pop_back();
+    for (; range.begin < range.end && keys[range.begin].first.size() == range.depth; ++range.begin)
+      units_[range.node].value = keys[range.begin].second;
+    if (range.begin == range.end) continue;
+    children.clear();
+    for (std::size_t i = range.begin; i < range.end;) {
+      const auto label = static_cast<unsigned char>(keys[i].first[range.depth]);
+      children.emplace_back(label, i);
+      // The next key with another label: galloping, since most nodes have few children and some have many keys.
+      std::size_t stride = 1;
+      while (i + stride < range.end && static_cast<unsigned char>(keys[i + stride].first[range.depth]) == label) stride *= 2;
+      std::size_t low = i + stride / 2, high = std::min(i + stride, range.end);
+      while (low + 1 < high) {
+        const std::size_t middle = (low + high) / 2;
+        (static_cast<unsigned char>(keys[middle].first[range.depth]) == label ? low : high) = middle;
+      }
+      i = low + 1;
+    }
+    std::uint32_t unit = free.front(), base = 0;
+    bool placed = false;
+    for (int t = 0; t < kTries && unit != free.end() && !placed; ++t) {
+      base = unit ^ children[0].first;
+      placed = std::all_of(children.begin() + 1, children.end(), [&](const auto& child) { return free.is_free(base ^ child.first); });
+      if (!placed) unit = free.next(unit);
+    }
+    if (!placed) {
+      if (unit != free.end() && children.size() < 8) free.rotate(unit);
+      base = free.size();
+      free.grow();
+      units_.resize(free.size());
+    }
+    units_[range.node].base = base;
+    for (std::size_t c = 0; c < children.size(); ++c) {
+      const std::uint32_t child = base ^ children[c].first;
+      free.take(child);
+      units_[child].parent = range.node;
+      open.push_back({children[c].second, c + 1 < children.size() ? children[c + 1].second : range.end, range.depth + 1, child});
+    }
+  }
+  units_.shrink_to_fit();
+}
+
+}  // namespace quern::tokenizers::detail

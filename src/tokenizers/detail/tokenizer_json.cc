@@ -1,0 +1,330 @@
+#include "tokenizers/detail/tokenizer_json.h"
+
+#include <fmt/format.h>
+
+#include <deque>
+#include <limits>
+#include <optional>
+
+#include "base/error.h"
+#include "tokenizers/detail/json_steps.h"
+#include "tokenizers/detail/pipeline.h"
+#include "tokenizers/detail/utf8.h"
+
+namespace quern::tokenizers::detail {
+namespace {
+
+constexpr std::int64_t kMaxId = (1 << 24) - 1;  // ids are places in an array: the largest vocabularies have 2^18
+constexpr std::size_t kMaxAdded = 1 << 18;
+
+struct AddedJson {
+  AddedTokens::Token token;
+  bool normalized = true;
+};
+
+std::vector<AddedJson> read_added(JsonReader& json) {
+  std::vector<AddedJson> all;
+  json.array([&] {
+    if (all.size() >= kMaxAdded)
+      throw Error(Code::resource_exhausted, fmt::format("the tokenizer has more than {} added tokens", kMaxAdded));
+    AddedJson& added = all.emplace_back();
+    json.object([&](std::string_view key) {
+      if (key == "content") {
+        added.token.text = json.string();
+        if (valid_prefix(added.token.text) != added.token.text.size()) json.fail("a token that is not UTF-8");
+      } else if (key == "single_word") {
+        added.token.single_word = json.boolean();
+      } else if (key == "lstrip") {
+        added.token.lstrip = json.boolean();
+      } else if (key == "rstrip") {
+        added.token.rstrip = json.boolean();
+      } else if (key == "special") {
+        added.token.special = json.boolean();
+      } else if (key == "normalized") {
+        added.normalized = json.boolean();
+      } else {
+        json.skip();
+      }
+    });
+  });
+  return all;
+}
+
+/// The "model" of the file. Its members may come in any order; merges are read once the vocabulary is there.
+class ModelJson {
+ public:
+  explicit ModelJson(JsonReader& json) : json_(json) {}
+
+  void read() {
+    json_.object([&](std::string_view key) {
+      const auto string = [&](std::string& out) {
+        if (!json_.null()) out = json_.string();
+      };
+      const auto flag = [&](bool& out) {
+        if (!json_.null()) out = json_.boolean();
+      };
+      if (key == "type") return string(type_);
+      if (key == "vocab") return read_vocabulary();
+      if (key == "merges") return note_merges();
+      if (key == "unk_token") return string(unknown_);
+      if (key == "unk_id") return void(json_.null() || (unknown_id_ = static_cast<std::int32_t>(json_.integer(0, kMaxId))));
+      if (key == "continuing_subword_prefix") return string(prefix_);
+      if (key == "end_of_word_suffix") return string(bpe_.suffix);
+      if (key == "fuse_unk") return flag(bpe_.fuse_unknown);
+      if (key == "byte_fallback") return flag(bpe_.byte_fallback);
+      if (key == "ignore_merges") return flag(bpe_.ignore_merges);
+      if (key == "max_input_chars_per_word")
+        return void(max_characters_ = static_cast<std::size_t>(json_.integer(0, std::numeric_limits<std::int32_t>::max())));
+      json_.skip();
+    });
+    if (type_.empty()) type_ = !scores_.empty() ? "Unigram" : merges_at_ ? "BPE" : max_characters_ ? "WordPiece" : "WordLevel";
+    if (merges_at_ && !merges_) {
+      const std::size_t end = json_.offset();
+      json_.seek(*merges_at_);
+      read_merges();
+      json_.seek(end);
+    }
+  }
+
+  const Vocabulary& vocabulary() const { return vocabulary_; }
+
+  /// Words may be bytes and not their spelling: the same ids in a fraction of the time.
+  bool can_be_bytes() const {
+    return type_ == "BPE" && prefix_.empty() && bpe_.suffix.empty() && !bpe_.byte_fallback && unknown_.empty() &&
+           vocabulary_.spells_bytes();
+  }
+
+  std::unique_ptr<WordModel> make(bool bytes) {
+    if (type_ == "BPE") {
+      if (bytes) vocabulary_.to_bytes();
+      bpe_.bytes = bytes;
+      bpe_.unknown = unknown_;
+      bpe_.prefix = prefix_;
+      return make_bpe_model(std::move(vocabulary_), merges_ ? std::move(*merges_) : MergeTable(0), bpe_);
+    }
+    if (type_ == "WordPiece") return make_word_piece_model(std::move(vocabulary_), {unknown_, prefix_, max_characters_.value_or(100)});
+    if (type_ == "WordLevel") return make_word_level_model(std::move(vocabulary_), unknown_);
+    if (type_ == "Unigram") {
+      double lowest = std::numeric_limits<double>::infinity();
+      for (const double score : scores_) lowest = std::min(lowest, score);
+      return make_unigram_model(std::move(vocabulary_), std::move(scores_),
+                                {.unknown = unknown_id_, .byte_fallback = bpe_.byte_fallback, .unknown_score = lowest - 10});
+    }
+    throw Error(Code::unsupported, fmt::format("the model '{}' is not supported", type_.substr(0, 80)))
+        .hint("supported: BPE, WordPiece, WordLevel, Unigram");
+  }
+
+ private:
+  void read_vocabulary() {
+    std::vector<std::string_view> tokens;
+    std::vector<bool> present;
+    std::deque<std::string> unescaped;  // tokens that are not spelled in the file as they are
+    std::string buffer;
+    const auto keep = [&](std::string_view text) {
+      return text.data() == buffer.data() ? std::string_view(unescaped.emplace_back(text)) : text;
+    };
+    const auto place = [&](std::string_view text, std::size_t id) {
+      if (id >= tokens.size()) tokens.resize(id + 1), present.resize(id + 1);
+      if (present[id]) json_.fail(fmt::format("two tokens have id {}", id));
+      tokens[id] = text;
+      present[id] = true;
+    };
+    if (json_.kind() == JsonReader::Kind::object) {
+      json_.object(buffer, [&](std::string_view key) {
+        const std::string_view text = keep(key);
+        place(text, static_cast<std::size_t>(json_.integer(0, kMaxId)));
+      });
+    } else {
+      scores_.clear();
+      json_.array([&] {
+        std::size_t n = 0;
+        json_.array([&] {
+          if (n == 0) {
+            place(keep(json_.string(buffer)), scores_.size());
+          } else if (n == 1) {
+            scores_.push_back(json_.number());
+          } else {
+            json_.fail("a token of a Unigram is its text and its score");
+          }
+          ++n;
+        });
+        if (n != 2) json_.fail("a token of a Unigram is its text and its score");
+        if (scores_.size() > static_cast<std::size_t>(kMaxId))
+          throw Error(Code::resource_exhausted, "the vocabulary has 2^24 tokens or more");
+      });
+    }
+    // An id far above the count would take memory for nothing.
+    std::size_t count = 0;
+    for (const bool there : present) count += there;
+    if (tokens.size() > 4 * count + (1 << 20)) json_.fail("ids are much larger than the vocabulary");
+    vocabulary_ = Vocabulary(tokens, present);
+    has_vocabulary_ = true;
+  }
+
+  void note_merges() {
+    merges_at_ = json_.offset();
+    has_vocabulary_ ? read_merges() : json_.skip();
+  }
+
+  void read_merges() {
+    merges_.emplace(count_merges());
+    std::string left_buffer, right_buffer, both;
+    std::uint32_t rank = 0;
+    std::int32_t guess = 0;
+    const auto add = [&](std::string_view left, std::string_view right) {
+      if (rank == MergeTable::kNone) throw Error(Code::resource_exhausted, "the vocabulary has 2^32 merges or more");
+      const std::int32_t l = vocabulary_.find(left), r = vocabulary_.find(right);
+      if (right.size() < prefix_.size()) json_.fail("a merge whose right half lacks the prefix of continuing tokens");
+      both.assign(left);
+      both += right.substr(prefix_.size());
+      const auto is = [&](std::int32_t id) {
+        return vocabulary_.has(static_cast<std::size_t>(id)) && vocabulary_[static_cast<std::size_t>(id)] == both;
+      };
+      const std::int32_t product = is(guess) ? guess : is(guess + 1) ? guess + 1 : vocabulary_.find(both);
+      if (l < 0 || r < 0 || product < 0)
+        json_.fail(fmt::format("merge {} '{} {}' names or makes a token that is not in the vocabulary", rank, left.substr(0, 40),
+                               right.substr(0, 40)));
+      guess = product;
+      merges_->set(l, r, {rank++, product});
+    };
+    json_.array([&] {
+      if (json_.kind() == JsonReader::Kind::string) {
+        const std::string_view merge = json_.string(left_buffer);
+        const std::size_t space = merge.find(' ');
+        if (space == merge.npos || merge.find(' ', space + 1) != merge.npos) json_.fail("a merge is two tokens with a space between");
+        return add(merge.substr(0, space), merge.substr(space + 1));
+      }
+      std::string_view parts[2];
+      std::size_t n = 0;
+      json_.array([&] {
+        if (n >= 2) json_.fail("a merge is of two tokens");
+        parts[n] = json_.string(n == 0 ? left_buffer : right_buffer);
+        ++n;
+      });
+      if (n != 2) json_.fail("a merge is of two tokens");
+      add(parts[0], parts[1]);
+    });
+  }
+
+  /// Elements of the array that comes next, by a look that costs little beside reading them.
+  std::size_t count_merges() {
+    const std::size_t begin = json_.offset();
+    std::size_t count = 0;
+    json_.array([&] { json_.skip(), ++count; });
+    json_.seek(begin);
+    return count;
+  }
+
+  JsonReader& json_;
+  std::string type_, unknown_, prefix_;
+  std::int32_t unknown_id_ = -1;
+  BpeOptions bpe_;
+  std::optional<std::size_t> max_characters_, merges_at_;
+  Vocabulary vocabulary_;
+  bool has_vocabulary_ = false;
+  std::vector<double> scores_;
+  std::optional<MergeTable> merges_;
+};
+
+/// The tokens of the model and the added ones, by id.
+struct AllTokens {
+  std::vector<std::string_view> texts;
+  std::vector<std::int32_t> types;
+
+  void set(std::size_t id, std::string_view text, TokenType type) {
+    if (id >= texts.size()) texts.resize(id + 1), types.resize(id + 1, static_cast<std::int32_t>(TokenType::unused));
+    texts[id] = text;
+    types[id] = static_cast<std::int32_t>(type);
+  }
+};
+
+}  // namespace
+
+std::unique_ptr<Tokenizer> read_tokenizer_json(std::string_view text, const TokenizerSettings& settings) {
+  JsonReader json(text);
+  Pipeline pipeline;
+  std::vector<AddedJson> added;
+  std::optional<ModelJson> model;
+  bool has_decoder = false;
+  json.object([&](std::string_view key) {
+    if (key == "added_tokens") {
+      added = read_added(json);
+    } else if (key == "normalizer") {
+      read_normalizer(json, pipeline.normalizer);
+    } else if (key == "pre_tokenizer") {
+      read_pre_tokenizer(json, pipeline.cutter);
+    } else if (key == "post_processor") {
+      read_post_processor(json, pipeline.frame);
+    } else if (key == "decoder") {
+      read_decoder(json, pipeline.decoder);
+      has_decoder = true;
+    } else if (key == "model") {
+      model.emplace(json);
+      model->read();
+    } else {
+      json.skip();
+    }
+  });
+  json.finish();
+  if (!model) throw Error(Code::data_corrupt, "the tokenizer has no model");
+  if (!has_decoder) pipeline.decoder.add(decoders::Join{}), pipeline.decoder.finish();
+
+  AllTokens all;
+  const Vocabulary& vocabulary = model->vocabulary();
+  for (std::size_t id = 0; id < vocabulary.size(); ++id)
+    if (vocabulary.has(id)) all.set(id, vocabulary[id], TokenType::normal);
+  // An added token that the model lacks gets the next number after the count of the model's tokens, whatever number the file gives it.
+  std::size_t next = vocabulary.count();
+  std::vector<std::pair<std::string_view, std::size_t>> known;
+  TokenIndex index(added.size());
+  std::vector<std::string_view> added_texts;
+  std::vector<std::int32_t> added_ids;
+  for (AddedJson& token : added) {
+    if (token.token.text.empty()) continue;
+    std::int32_t id = -1;
+    if (const std::int32_t before = index.find(token.token.text, added_texts); before >= 0)
+      id = added_ids[static_cast<std::size_t>(before)];
+    if (id < 0) id = vocabulary.find(token.token.text);
+    if (id < 0) id = static_cast<std::int32_t>(next++);
+    token.token.id = id;
+    added_texts.push_back(token.token.text);
+    added_ids.push_back(id);
+    index.add(token.token.text, static_cast<std::int32_t>(added_ids.size() - 1), added_texts);
+    all.set(static_cast<std::size_t>(id), token.token.text, token.token.special ? TokenType::control : TokenType::user_defined);
+  }
+  const auto role = [&](const std::string& name) -> std::int64_t {
+    if (name.empty()) return -1;
+    if (const std::int32_t before = index.find(name, added_texts); before >= 0) return added_ids[static_cast<std::size_t>(before)];
+    return vocabulary.find(name);
+  };
+  Spec spec;
+  spec.tokens = std::move(all.texts);
+  spec.types = std::move(all.types);
+  spec.special = {.bos = role(settings.bos),
+                  .eos = role(settings.eos),
+                  .unk = role(settings.unk),
+                  .sep = role(settings.sep),
+                  .pad = role(settings.pad),
+                  .mask = role(settings.mask)};
+  spec.end_ids = settings.end_ids;
+  spec.add_bos = settings.add_bos;
+  spec.add_eos = settings.add_eos;
+  for (AddedJson& token : added) {
+    if (token.token.id < 0) continue;
+    pipeline.added.push_back({token.token, token.normalized});
+  }
+  if (pipeline.frame) {
+    for (const auto* side : {&pipeline.frame->first, &pipeline.frame->second})
+      for (const std::int32_t id : *side)
+        if (static_cast<std::size_t>(id) >= spec.tokens.size())
+          throw Error(Code::data_corrupt,
+                      fmt::format("the post-processor adds token {} where the vocabulary has {} tokens", id, spec.tokens.size()));
+  }
+  const bool ends_in_bytes = pipeline.cutter.ends_in_bytes();
+  // The texts of `spec` are those of the vocabulary, so it must not change before they are copied.
+  if (ends_in_bytes && model->can_be_bytes()) pipeline.cutter.drop_spelling();
+  pipeline.make_model = [&] { return model->make(ends_in_bytes && model->can_be_bytes()); };
+  return make_pipeline_tokenizer(spec, std::move(pipeline));
+}
+
+}  // namespace quern::tokenizers::detail
