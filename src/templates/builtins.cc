@@ -26,8 +26,9 @@ std::string_view bare(std::string_view parameter) {
 }  // namespace
 
 const Row* find_filter(std::string_view name) {
-  const Row* row = find(text_filters(), name);
-  return row ? row : find(sequence_filters(), name);
+  for (const std::span<const Row> rows : {text_filters(), sequence_filters(), markup_filters()})
+    if (const Row* row = find(rows, name)) return row;
+  return nullptr;
 }
 
 const Row* find_test(std::string_view name) { return find(tests(), name); }
@@ -39,8 +40,8 @@ const Function* find_global(std::string_view name) {
 }
 
 MethodRows find_methods(std::string_view name) {
-  return {find(string_methods(), name), find(list_methods(), name), find(tuple_methods(), name), find(dict_methods(), name),
-          find(number_methods(), name)};
+  return {find(string_methods(), name),  find(list_methods(), name), find(tuple_methods(), name), find(dict_methods(), name),
+          find(integer_methods(), name), find(real_methods(), name), find(view_methods(), name)};
 }
 
 const Row* select_method(const MethodRows& rows, const Value& self) {
@@ -48,10 +49,12 @@ const Row* select_method(const MethodRows& rows, const Value& self) {
     case Kind::string: return rows.of_string;
     case Kind::dict: return rows.of_dict;
     case Kind::integer:
-    case Kind::boolean:
-    case Kind::real: return rows.of_number;
+    case Kind::big:
+    case Kind::boolean: return rows.of_integer;
+    case Kind::real: return rows.of_real;
     case Kind::list:
       if (self.list->type == Sequence::list) return rows.of_list;
+      if (self.list->type == Sequence::keys || self.list->type == Sequence::items) return rows.of_view;
       return self.list->type <= Sequence::range ? rows.of_tuple : nullptr;
     default: return nullptr;
   }

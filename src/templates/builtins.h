@@ -36,6 +36,7 @@ struct Row {
 
 struct Function {
   Row row;
+  std::string_view class_name = {};  // where Python has a class
 };
 
 struct MethodRows {
@@ -43,7 +44,9 @@ struct MethodRows {
   const Row* of_list = nullptr;
   const Row* of_tuple = nullptr;
   const Row* of_dict = nullptr;
-  const Row* of_number = nullptr;
+  const Row* of_integer = nullptr;
+  const Row* of_real = nullptr;
+  const Row* of_view = nullptr;  // of a dict's keys or items
 };
 
 struct Method {
@@ -63,12 +66,15 @@ Value invoke(Render& render, const Row& row, const Value& self, const Arguments&
 
 std::span<const Row> text_filters();
 std::span<const Row> sequence_filters();
+std::span<const Row> markup_filters();
 std::span<const Row> tests();
 std::span<const Row> string_methods();
 std::span<const Row> list_methods();
 std::span<const Row> tuple_methods();
 std::span<const Row> dict_methods();
-std::span<const Row> number_methods();
+std::span<const Row> integer_methods();
+std::span<const Row> real_methods();
+std::span<const Row> view_methods();
 std::span<const Function> globals();
 
 }  // namespace quern::templates

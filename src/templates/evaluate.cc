@@ -49,12 +49,18 @@ Value Render::evaluate(NodeId id) {
       offset_ = n.offset;
       return item(object, key);
     }
+    case NodeKind::constant_slice:
     case NodeKind::slice: {
       const auto part = [&](NodeId bound) { return bound == kNoNode ? Value::none() : evaluate(bound); };
       const Value object = evaluate(n.a), start = part(n.b), stop = part(n.c), step_by = part(n.d);
       offset_ = n.offset;
       work(object.is(Kind::string) ? object.string->size : 0);
-      return slice(heap_, object, start, stop, step_by);
+      try {
+        return slice(heap_, object, start, stop, step_by);
+      } catch (const Error& error) {
+        if (n.kind == NodeKind::slice || error.code() != Code::invalid_argument || error.message().ends_with("zero")) throw;
+        return {};
+      }
     }
     case NodeKind::call: return evaluate_call(n);
     case NodeKind::filter: return evaluate_filter(n, evaluate(n.a));
@@ -69,7 +75,7 @@ Value Render::evaluate(NodeId id) {
       offset_ = n.offset;
       return arithmetic(heap_, n.op, a, b);
     }
-    case NodeKind::negative: return negate(evaluate(n.a));
+    case NodeKind::negative: return negate(heap_, evaluate(n.a));
     case NodeKind::positive: {
       const Value v = evaluate(n.a);
       if (v.is(Kind::undefined)) fail_undefined(v);
@@ -87,7 +93,7 @@ Value Render::evaluate(NodeId id) {
     case NodeKind::compare: return evaluate_compare(n);
     case NodeKind::conditional:
       if (truth(evaluate(n.a))) return evaluate(n.b);
-      return n.c == kNoNode ? Value() : evaluate(n.c);
+      return evaluate(n.c);
     default: throw Error(Code::internal, "a statement where an expression should be");
   }
 }
@@ -108,8 +114,17 @@ Value Render::evaluate_sum(const Node& n) {
 
 Value Render::evaluate_join(const Node& n) {
   Value* parts = heap_.array<Value>(static_cast<std::size_t>(n.count));
-  for (std::int32_t i = 0; i < n.count; ++i) parts[i] = to_string(heap_, evaluate(child(n, i)));
-  return concatenate(heap_, {parts, static_cast<std::size_t>(n.count)});
+  bool markup = false;
+  for (std::int32_t i = 0; i < n.count; ++i) {
+    parts[i] = to_string(heap_, evaluate(child(n, i)));
+    markup = markup || (escaping_ && parts[i].markup);
+  }
+  if (markup)  // as Markup.join
+    for (std::int32_t i = 0; i < n.count; ++i)
+      if (!parts[i].markup) parts[i] = make_string(heap_, html_escape(parts[i].text()), any_untrusted(*parts[i].string));
+  Value joined = concatenate(heap_, {parts, static_cast<std::size_t>(n.count)});
+  joined.markup = markup;
+  return joined;
 }
 
 Value Render::evaluate_compare(const Node& n) {
@@ -251,6 +266,24 @@ Value Render::evaluate_test(const Node& n) {
 
 // ---- Attributes
 
+// What Python numbers and ranges hold beside methods.
+Value Render::plain_attribute(const Value& object, std::string_view name) const {
+  const auto integer = [](std::int64_t i) { return Value::of(i); };
+  if (object.is_number() || object.is(Kind::big)) {
+    const Value self = object.is(Kind::boolean) ? integer(object.boolean) : object;
+    if (name == "real") return self;
+    if (name == "imag") return object.is(Kind::real) ? Value::of(0.0) : integer(0);
+    if (object.is(Kind::real)) return {};
+    if (name == "numerator") return self;
+    if (name == "denominator") return integer(1);
+  } else if (object.is(Kind::list) && object.list->type == Sequence::range) {
+    if (name == "start") return integer(object.list->start);
+    if (name == "stop") return integer(object.list->stop);
+    if (name == "step") return integer(object.list->step);
+  }
+  return {};
+}
+
 Value Render::attribute(const Value& object, NameId name) {
   const NameInfo& info = program_.names[static_cast<std::size_t>(name)];
   switch (object.kind) {
@@ -273,12 +306,20 @@ Value Render::attribute(const Value& object, NameId name) {
     case Kind::dict:
       if (const Value* found = object.dict->find(info.text.text())) return *found;
       break;
+    case Kind::boolean:
+    case Kind::integer:
+    case Kind::big:
+    case Kind::real:
+      if (const Value found = plain_attribute(object, info.text.text()); !found.is(Kind::undefined)) return found;
+      break;
     case Kind::list:
+      if (object.list->type == Sequence::range)
+        if (const Value found = plain_attribute(object, info.text.text()); !found.is(Kind::undefined)) return found;
       if (object.list->type == Sequence::group && name == kGrouper) return object.list->at(0);
       if (object.list->type == Sequence::group && name == kList) return object.list->at(1);
       break;
     case Kind::macro:
-      if (name == kName) return program_.names[static_cast<std::size_t>(object.macro->node->name)].text;
+      if (name == kName) return object.macro->name;
       break;
     case Kind::cycler:
       if (name == kCurrent) return object.cycler->items->at(object.cycler->at);
@@ -316,6 +357,7 @@ Value Render::attribute(const Value& object, std::string_view name) {
   if (object.is(Kind::undefined)) fail_undefined(object);
   if (object.is(Kind::space) || object.is(Kind::dict))
     if (const Value* found = object.dict->find(name)) return *found;
+  if (const Value found = plain_attribute(object, name); !found.is(Kind::undefined)) return found;
   if (object.is(Kind::list) && object.list->type == Sequence::group) {
     if (name == "grouper") return object.list->at(0);
     if (name == "list") return object.list->at(1);
@@ -334,8 +376,12 @@ Value Render::item(const Value& object, const Value& key) {
   return attribute(object, key.text());
 }
 
-Value Render::path(const Value& object, const Value& path) {
-  if (!path.is(Kind::string)) return item(object, path);
+Value Render::path(const Value& object, const Value& path, const Value& otherwise) {
+  const auto step_into = [&](const Value& from, const Value& key) {
+    const Value found = item(from, key);
+    return found.is(Kind::undefined) && !otherwise.is(Kind::undefined) ? otherwise : found;
+  };
+  if (!path.is(Kind::string)) return step_into(object, path);
   Value v = object;
   std::string_view rest = path.text();
   for (bool more = true; more;) {
@@ -344,7 +390,7 @@ Value Render::path(const Value& object, const Value& path) {
     more = dot != rest.npos;
     if (more) rest.remove_prefix(dot + 1);
     const bool number = !part.empty() && part.size() < 18 && part.find_first_not_of("0123456789") == part.npos;
-    v = item(v, number ? Value::of(static_cast<std::int64_t>(std::stoll(std::string(part)))) : string(part));
+    v = step_into(v, number ? Value::of(static_cast<std::int64_t>(std::stoll(std::string(part)))) : string(part));
   }
   return v;
 }
@@ -357,7 +403,7 @@ Value Render::loop_attribute(const Value& object, NameId name) {
     }
     return loop.items->size;
   };
-  const auto missing = [&](const char* what) { return undefined(Value::of(Kind::absent), string(what)); };
+  const auto missing = [&](const char* what) { return undefined_because(heap_, what); };
   switch (name) {
     case kIndex: return integer(loop.index0 + 1);
     case kIndex0: return integer(loop.index0);
@@ -421,7 +467,7 @@ Value Render::call_macro(const Macro& macro, const Arguments& arguments) {
   if (++calls_ > budget_.recursion)
     throw Error(Code::resource_exhausted, "macros call each other deeper than " + std::to_string(budget_.recursion));
   const MacroNode& n = *macro.node;
-  const std::string name(program_.names[static_cast<std::size_t>(n.name)].text.text());
+  const auto name = [&] { return macro.name.is(Kind::string) ? string_repr(macro.name.text()) : std::string("None"); };
   Writer text(heap_);
   Writer* outer_out = std::exchange(out_, &text);
   Scope* outer = scope_;
@@ -440,29 +486,28 @@ Value Render::call_macro(const Macro& macro, const Arguments& arguments) {
     else if (n.uses_kwargs)
       set(heap_, *rest, named.name, named.value);
     else
-      fail("macro '" + name + "' takes no keyword argument '" + std::string(named.name) + "'");
+      fail("macro " + name() + " takes no keyword argument '" + std::string(named.name) + "'");
   }
   for (std::size_t i = given; i < n.parameters.size(); ++i) {
     bool set_already = false;
     for (std::uint32_t k = 0; k < scope_->size; ++k) set_already |= scope_->cells[k].name == n.parameters[i];
     if (set_already) continue;
-    const Value missing = undefined(Value::of(Kind::absent), program_.names[static_cast<std::size_t>(n.parameters[i])].text);
-    define(n.parameters[i], n.defaults[i] == kNoNode ? missing : evaluate(n.defaults[i]));
+    define(n.parameters[i], n.defaults[i] == kNoNode ? n.missing[i] : evaluate(n.defaults[i]));
   }
-  if (n.uses_caller) define(kCaller, caller.given() ? caller : undefined(caller, program_.names[kCaller].text));
+  if (n.uses_caller) define(kCaller, caller.given() ? caller : undefined_because(heap_, "No caller defined"));
   if (n.uses_kwargs) define(kKwargs, Value::of(rest));
   if (n.uses_varargs) {
     List* more = make_list(heap_, 0, Sequence::tuple);
     for (std::size_t i = given; i < arguments.positional.size(); ++i) append(heap_, *more, arguments.positional[i]);
     define(kVarargs, Value::of(more));
   } else if (arguments.positional.size() > n.parameters.size()) {
-    fail("macro '" + name + "' takes not more than " + std::to_string(n.parameters.size()) + " argument(s)");
+    fail("macro " + name() + " takes not more than " + std::to_string(n.parameters.size()) + " argument(s)");
   }
   execute(n.body);
   scope_ = outer;
   out_ = outer_out;
   --calls_;
-  return text.take();
+  return text.take(escaping_);
 }
 
 Value Render::call_loop(Loop& loop, const Arguments& arguments) {
@@ -477,7 +522,7 @@ Value Render::call_loop(Loop& loop, const Arguments& arguments) {
   scope_ = outer;
   out_ = outer_out;
   --calls_;
-  return text.take();
+  return text.take(escaping_);
 }
 
 }  // namespace quern::templates

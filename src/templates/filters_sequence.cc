@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <span>
 
 #include "templates/arguments.h"
 #include "templates/sort.h"
@@ -11,18 +12,31 @@ using Args = const Arguments&;
 
 List* generator(Render& r) { return make_list(r.heap(), 0, Sequence::generator); }
 
+// A filter that jinja2 runs when its result is read: what it raises is raised then, or never.
+template <Builtin kFilter>
+Value lazily(Render& r, const Value& self, const Value* a, Args all) {
+  try {
+    return kFilter(r, self, a, all);
+  } catch (const Error& error) {
+    if (error.code() != Code::invalid_argument && error.code() != Code::unsupported) throw;
+    List* result = generator(r);
+    result->failure = r.remember(error);
+    return Value::of(result);
+  }
+}
+
 Value folded(Render& r, const Value& v) { return v.is(Kind::string) ? derived(r, v, lower(v.text())) : v; }
 
 Value get_path(Render& r, const Value& item, const Value& path, const Value& otherwise) {
-  const Value v = r.path(item, path);
-  return v.is(Kind::undefined) && is_given(otherwise) ? otherwise : v;
+  return r.path(item, path, is_given(otherwise) ? otherwise : Value());
 }
 
 // The key to sort, compare or group by: item or its attribute(s), strings in lower case unless asked.
-Value key_of(Render& r, const Value& item, const Value& attribute, bool case_sensitive, const Value& otherwise = Value::none()) {
+Value key_of(Render& r, const Value& item, const Value& attribute, bool case_sensitive, const Value& otherwise = Value::none(),
+             bool several = false) {
   Value key = item;
   if (is_given(attribute)) {
-    if (attribute.is(Kind::string) && attribute.text().find(',') != std::string_view::npos) {
+    if (several && attribute.is(Kind::string) && attribute.text().find(',') != std::string_view::npos) {
       List* keys = make_list(r.heap());
       std::string_view rest = attribute.text();
       for (bool more = true; more;) {
@@ -43,28 +57,30 @@ struct Keyed {
   Value key, item;
 };
 
-std::vector<Keyed> keyed(Render& r, const Value& self, const Value& attribute, bool case_sensitive,
-                         const Value& otherwise = Value::none()) {
+std::vector<Keyed> keyed(Render& r, const Value& self, const Value& attribute, bool case_sensitive, const Value& otherwise = Value::none(),
+                         bool several = false) {
   const List* items = iterate(r.heap(), self);
   r.heap().charge(items->size * sizeof(Keyed));
   std::vector<Keyed> all;
   for (std::size_t i = 0; i < items->size; ++i) {
     r.work(16);
-    all.push_back({key_of(r, items->at(i), attribute, case_sensitive, otherwise), items->at(i)});
+    all.push_back({key_of(r, items->at(i), attribute, case_sensitive, otherwise, several), items->at(i)});
   }
   return all;
 }
 
-void sort_by_key(Render& r, std::vector<Keyed>& all, bool reverse) {
-  sort_stably(all.data(), all.size(), [&](const Keyed& a, const Keyed& b) {
+// `in_list`: keys are compared as members of lists are, where equal ones need no order.
+void sort_by_key(Render& r, std::vector<Keyed>& all, bool reverse, bool in_list = false) {
+  sort_stably(all.data(), all.size(), [&](const Keyed& x, const Keyed& y) {
     r.work(16);
-    return reverse ? compare(b.key, a.key) < 0 : compare(a.key, b.key) < 0;
+    const Value &a = reverse ? y.key : x.key, &b = reverse ? x.key : y.key;
+    return !(in_list && equal(a, b)) && compare(a, b) < 0;
   });
 }
 
 Value sort(Render& r, const Value& self, const Value* a, Args) {
-  std::vector<Keyed> all = keyed(r, self, a[2], flag(a[1]));
-  sort_by_key(r, all, flag(a[0]));
+  std::vector<Keyed> all = keyed(r, self, a[2], flag(a[1]), Value::none(), true);
+  sort_by_key(r, all, a[0].given() && as_index(a[0]) != 0, true);
   List* result = make_list(r.heap(), all.size());
   for (const Keyed& k : all) append(r.heap(), *result, k.item);
   return Value::of(result);
@@ -84,7 +100,7 @@ Value dict_sort(Render& r, const Value& self, const Value* a, Args) {
     const Value& key = by == "key" ? entry.key : entry.value;
     all.push_back({flag(a[0]) ? key : folded(r, key), Value::of(pair)});
   }
-  sort_by_key(r, all, flag(a[2]));
+  sort_by_key(r, all, a[2].given() && as_index(a[2]) != 0);
   List* result = make_list(r.heap(), all.size());
   for (const Keyed& k : all) append(r.heap(), *result, k.item);
   return Value::of(result);
@@ -124,7 +140,7 @@ Value extreme(Render& r, const Value& self, const Value* a, Args) {
   const std::vector<Keyed> all = keyed(r, self, a[1], flag(a[0]));
   if (all.empty()) return {};
   const Keyed* best = &all[0];
-  for (const Keyed& k : all)
+  for (const Keyed& k : std::span(all).subspan(1))
     if (kSign * compare(k.key, best->key) > 0) best = &k;
   return best->item;
 }
@@ -152,18 +168,25 @@ Value join(Render& r, const Value& self, const Value* a, Args) {
 }
 
 Value first(Render& r, const Value& self, const Value*, Args) {
-  if (self.is(Kind::list) && self.list->type == Sequence::generator)
-    return self.list->taken < self.list->size ? self.list->at(self.list->taken++) : Value();
-  if (self.is(Kind::string)) return get_item(r.heap(), self, Value::of(std::int64_t{0}));
+  const auto none_there = [&] { return undefined_because(r.heap(), "No first item, sequence was empty."); };
+  if (self.is(Kind::list) && self.list->type == Sequence::generator && self.list->failure == nullptr)
+    return self.list->taken < self.list->size ? self.list->at(self.list->taken++) : none_there();
+  if (self.is(Kind::string)) {
+    Value first = get_item(r.heap(), self, Value::of(std::int64_t{0}));
+    first.markup = false;
+    return first.is(Kind::string) ? first : none_there();
+  }
   const List* items = iterate(r.heap(), self);
-  return items->size == 0 ? Value() : items->at(0);
+  return items->size == 0 ? none_there() : items->at(0);
 }
 
 Value last(Render& r, const Value& self, const Value*, Args) {
-  if (self.is(Kind::list) && self.list->type == Sequence::generator) bad_argument("'generator' object is not reversible");
-  if (self.is(Kind::string)) return get_item(r.heap(), self, Value::of(std::int64_t{-1}));
+  if (!is_iterable(self) || (self.is(Kind::list) && self.list->type == Sequence::generator))
+    bad_argument("'" + std::string(type_name(self)) + "' object is not reversible");
+  const auto none_there = [&] { return undefined_because(r.heap(), "No last item, sequence was empty."); };
+  if (self.is(Kind::string)) return self.string->size == 0 ? none_there() : get_item(r.heap(), self, Value::of(std::int64_t{-1}));
   const List* items = iterate(r.heap(), self);
-  return items->size == 0 ? Value() : items->at(items->size - 1);
+  return items->size == 0 ? none_there() : items->at(items->size - 1);
 }
 
 Value to_list(Render& r, const Value& self, const Value*, Args) {
@@ -180,6 +203,7 @@ Value reverse(Render& r, const Value& self, const Value*, Args) {
     for (std::size_t i = chars->size; i-- > 0;) out.add(*chars->at(i).string);
     return out.take(self.markup);
   }
+  if (!is_iterable(self)) bad_argument("argument must be iterable");
   const bool lazy = !(self.is(Kind::list) && self.list->type == Sequence::generator);
   const List* items = iterate(r.heap(), self);
   List* result = make_list(r.heap(), items->size, lazy ? Sequence::generator : Sequence::list);
@@ -201,7 +225,8 @@ Value items(Render& r, const Value& self, const Value*, Args) {
 }
 
 Value batch(Render& r, const Value& self, const Value* a, Args) {
-  const std::int64_t size = as_index(a[0]);
+  // The size is compared with, and computed with only where there is something to fill.
+  const std::int64_t size = a[0].is(Kind::integer) || a[0].is(Kind::boolean) || is_given(a[1]) ? as_index(a[0]) : -1;
   const List* all = iterate(r.heap(), self);
   List* result = generator(r);
   List* row = make_list(r.heap());
@@ -223,7 +248,8 @@ Value batch(Render& r, const Value& self, const Value* a, Args) {
 Value slices(Render& r, const Value& self, const Value* a, Args) {
   const std::int64_t count = as_index(a[0]);
   const List* all = iterate(r.heap(), self);
-  if (count <= 0) bad_argument("integer division or modulo by zero");
+  if (count == 0) bad_argument("integer division or modulo by zero");
+  if (count < 0) return Value::of(generator(r));
   if (count > 100'000) throw Error(Code::resource_exhausted, "too many slices");
   const std::size_t each = all->size / static_cast<std::size_t>(count), more = all->size % static_cast<std::size_t>(count);
   List* result = generator(r);
@@ -290,28 +316,28 @@ Value size(Render&, const Value& self, const Value*, Args) { return of_size(leng
 
 constexpr Row kRows[] = {
     {"attr", attribute, {"name"}},
-    {"batch", batch, {"linecount", "fill_with?"}},
+    {"batch", lazily<batch>, {"linecount", "fill_with?"}},
     {"count", size},
     {"dictsort", dict_sort, {"case_sensitive?", "by?", "reverse?"}},
     {"first", first},
     {"groupby", group_by, {"attribute", "default?", "case_sensitive?"}},
-    {"items", items},
+    {"items", lazily<items>},
     {"join", join, {"d?", "attribute?"}},
     {"last", last},
     {"length", size},
     {"list", to_list},
-    {"map", map, {"*"}},
+    {"map", lazily<map>, {"*"}},
     {"max", extreme<1>, {"case_sensitive?", "attribute?"}},
     {"min", extreme<-1>, {"case_sensitive?", "attribute?"}},
-    {"reject", select<false, false>, {"*"}},
-    {"rejectattr", select<false, true>, {"*"}},
+    {"reject", lazily<select<false, false>>, {"*"}},
+    {"rejectattr", lazily<select<false, true>>, {"*"}},
     {"reverse", reverse},
-    {"select", select<true, false>, {"*"}},
-    {"selectattr", select<true, true>, {"*"}},
-    {"slice", slices, {"slices", "fill_with?"}},
+    {"select", lazily<select<true, false>>, {"*"}},
+    {"selectattr", lazily<select<true, true>>, {"*"}},
+    {"slice", lazily<slices>, {"slices", "fill_with?"}},
     {"sort", sort, {"reverse?", "case_sensitive?", "attribute?"}},
     {"sum", sum, {"attribute?", "start?"}},
-    {"unique", unique, {"case_sensitive?", "attribute?"}},
+    {"unique", lazily<unique>, {"case_sensitive?", "attribute?"}},
 };
 
 }  // namespace

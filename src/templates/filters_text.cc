@@ -2,8 +2,10 @@
 #include <charconv>
 #include <cmath>
 #include <cstdlib>
+#include <optional>
 
 #include "templates/arguments.h"
+#include "templates/big_integer.h"
 
 // Filters on one text or number.
 namespace quern::templates {
@@ -75,14 +77,14 @@ Value indent(Render& r, const Value& self, const Value* a, Args) {
 }
 
 Value truncate(Render& r, const Value& self, const Value* a, Args) {
-  const std::string_view text = required_text(self);
   const std::int64_t length = integer(a[0], 255), leeway = is_given(a[3]) ? as_index(a[3]) : 5;
   const Value end = a[2].given() ? a[2] : r.string("...");
   const auto end_size = static_cast<std::int64_t>(code_points(required_text(end)));
   if (length < end_size) bad_argument("expected length >= " + std::to_string(end_size) + ", got " + std::to_string(length));
   if (leeway < 0) bad_argument("expected leeway >= 0, got " + std::to_string(leeway));
-  const auto size = static_cast<std::int64_t>(code_points(text));
+  const auto size = static_cast<std::int64_t>(quern::templates::length(self));
   if (size <= length || size - length <= leeway) return self;
+  const std::string_view text = required_text(self);
   std::size_t cut = byte_offset(text, static_cast<std::size_t>(length - end_size));
   if (!flag(a[1]))
     if (const std::size_t space = text.substr(0, cut).rfind(' '); space != text.npos) cut = space;
@@ -137,6 +139,14 @@ Value safe(Render& r, const Value& self, const Value*, Args) {
   return text;
 }
 
+std::pair<Value, Value> as_pair(Heap& heap, const Value& v) {
+  if (!is_iterable(v)) bad_argument("cannot unpack non-iterable " + std::string(type_name(v)) + " object");
+  const List* items = iterate(heap, v);
+  if (items->size > 2) bad_argument("too many values to unpack (expected 2)");
+  if (items->size < 2) bad_argument("not enough values to unpack (expected 2, got " + std::to_string(items->size) + ")");
+  return {items->at(0), items->at(1)};
+}
+
 Value url_encode(Render& r, const Value& self, const Value*, Args) {
   static constexpr char kHex[] = "0123456789ABCDEF";
   const auto quote = [&](const Value& v, std::string_view safe_too) {
@@ -146,7 +156,7 @@ Value url_encode(Render& r, const Value& self, const Value*, Args) {
       if (std::isalnum(static_cast<unsigned char>(c)) || std::string_view("_.-~").find(c) != std::string_view::npos ||
           safe_too.find(c) != std::string_view::npos) {
         out += c;
-      } else if (c == ' ' && self.is(Kind::dict)) {
+      } else if (c == ' ' && safe_too.empty()) {
         out += '+';
       } else {
         out += '%';
@@ -156,23 +166,33 @@ Value url_encode(Render& r, const Value& self, const Value*, Args) {
     }
     return derived(r, text, out);
   };
-  if (!self.is(Kind::dict)) return quote(self, "/");
+  if (self.is(Kind::string) || !(is_iterable(self))) return quote(self, "/");
   Writer out(r.heap());
-  for (std::size_t i = 0; i < self.dict->size; ++i) {
-    if (i != 0) out.add("&");
-    out.add(*quote(self.dict->entries[i].key, "").string);
+  const auto add = [&](const Value& key, const Value& value) {
+    if (!out.text().empty()) out.add("&");
+    out.add(*quote(key, "").string);
     out.add("=");
-    out.add(*quote(self.dict->entries[i].value, "").string);
+    out.add(*quote(value, "").string);
+  };
+  if (self.is(Kind::dict)) {
+    for (std::size_t i = 0; i < self.dict->size; ++i) add(self.dict->entries[i].key, self.dict->entries[i].value);
+    return out.take();
+  }
+  const List* pairs = iterate(r.heap(), self);
+  for (std::size_t i = 0; i < pairs->size; ++i) {
+    const auto [key, value] = as_pair(r.heap(), pairs->at(i));
+    add(key, value);
   }
   return out.take();
 }
 
-Value absolute(Render&, const Value& self, const Value*, Args) {
+Value absolute(Render& r, const Value& self, const Value*, Args) {
   if (self.is(Kind::undefined)) fail_undefined(self);
   if (self.is(Kind::real)) return Value::of(std::abs(self.real));
+  if (self.is(Kind::big)) return self.text().starts_with('-') ? negate(r.heap(), self) : self;
   if (!self.is_number()) bad_argument("bad operand type for abs(): '" + std::string(type_name(self)) + "'");
   const std::int64_t i = as_index(self);
-  return i < 0 ? negate(Value::of(i)) : Value::of(i);
+  return i < 0 ? negate(r.heap(), Value::of(i)) : Value::of(i);
 }
 
 // Text as Python's int() and float() read it: stripped, single underscores between digits allowed.
@@ -206,29 +226,32 @@ bool read_real(std::string_view text, double& value) {
   return *end == '\0';
 }
 
-bool read_integer(std::string_view text, std::int64_t base, std::int64_t& value) {
+std::optional<Value> read_integer(Heap& heap, std::string_view text, std::int64_t base) {
   std::string t;
-  if (base != 0 && (base < 2 || base > 36)) return false;
-  if (!number_text(text, t)) return false;
+  if (base != 0 && (base < 2 || base > 36)) return {};
+  if (!number_text(text, t)) return {};
   const bool negative = t[0] == '-';
   if (t[0] == '-' || t[0] == '+') t.erase(0, 1);
+  bool marked = false;
   if (t.size() > 2 && t[0] == '0') {
     const char mark = static_cast<char>(t[1] | 0x20);
     const int named = mark == 'x' ? 16 : mark == 'o' ? 8 : mark == 'b' ? 2 : 0;
     if (named != 0 && (base == named || base == 0)) {
       base = named;
+      marked = true;
       t.erase(0, 2);
     }
   }
+  if (base == 0 && !marked && t.size() > 1 && t[0] == '0' && t.find_first_not_of('0') != t.npos) return {};
   if (base == 0) base = 10;
-  if (t.empty() || !std::isalnum(static_cast<unsigned char>(t[0]))) return false;
+  for (const char c : t)
+    if (!std::isalnum(static_cast<unsigned char>(c)) || (c <= '9' ? c - '0' : (c | 0x20) - 'a' + 10) >= base) return {};
+  if (t.empty() || (t.size() > 4300 && (base & (base - 1)) != 0)) return {};
   if (negative) t.insert(0, 1, '-');
-  const auto result = std::from_chars(t.data(), t.data() + t.size(), value, static_cast<int>(base));
-  if (result.ec == std::errc::result_out_of_range) throw Error(Code::unsupported, "an integer does not fit in 64 bits");
-  return result.ec == std::errc() && result.ptr == t.data() + t.size();
+  return BigInteger::parse(t, static_cast<unsigned>(base)).value(heap);
 }
 
-Value to_integer(Render&, const Value& self, const Value* a, Args) {
+Value to_integer(Render& r, const Value& self, const Value* a, Args) {
   if (self.is(Kind::undefined)) fail_undefined(self);
   const Value otherwise = a[0].given() ? a[0] : Value::of(std::int64_t{0});
   double d = 0;
@@ -238,15 +261,15 @@ Value to_integer(Render&, const Value& self, const Value* a, Args) {
     d = self.real;
     if (std::isinf(d)) bad_argument("cannot convert float infinity to integer");
   } else if (self.is(Kind::string)) {
-    std::int64_t i = 0;
-    if (read_integer(self.text(), integer(a[1], 10), i)) return Value::of(i);
+    if (const std::optional<Value> read =
+            a[1].given() && !a[1].is(Kind::integer) ? std::nullopt : read_integer(r.heap(), self.text(), integer(a[1], 10)))
+      return *read;
     if (!read_real(self.text(), d)) return otherwise;
   } else {
     return otherwise;
   }
   if (std::isnan(d) || std::isinf(d)) return otherwise;
-  if (std::abs(d) >= 9.2e18) throw Error(Code::unsupported, "an integer does not fit in 64 bits");
-  return Value::of(static_cast<std::int64_t>(d));
+  return BigInteger::truncated(d).value(r.heap());
 }
 
 Value to_real(Render&, const Value& self, const Value* a, Args) {
@@ -257,23 +280,23 @@ Value to_real(Render&, const Value& self, const Value* a, Args) {
   return a[0].given() ? a[0] : Value::of(0.0);
 }
 
-Value round(Render&, const Value& self, const Value* a, Args) {
+Value round(Render& r, const Value& self, const Value* a, Args) {
   const std::int64_t precision = integer(a[0], 0);
   const std::string_view method = a[1].given() ? required_text(a[1]) : "common";
   if (method != "common" && method != "ceil" && method != "floor") bad_argument("method must be common, ceil or floor");
   if (self.is(Kind::undefined)) fail_undefined(self);
-  if (!self.is_number()) bad_argument("type " + std::string(type_name(self)) + " doesn't define __round__ method");
+  if (!self.is_number() && !self.is(Kind::big)) bad_argument("type " + std::string(type_name(self)) + " doesn't define __round__ method");
   if (method == "common") {
     if (!self.is(Kind::real)) {
-      const std::int64_t i = as_index(self);
-      if (precision >= 0) return Value::of(i);
-      if (precision < -18) return Value::of(std::int64_t{0});
-      std::int64_t unit = 1;
-      for (std::int64_t p = precision; p < 0; ++p) unit *= 10;
-      std::int64_t rest = i % unit, low = i - rest;
-      if (rest < 0) rest += unit, low -= unit;
-      const bool up = rest > unit - rest || (rest == unit - rest && (low / unit) % 2 != 0);
-      return Value::of(up ? low + unit : low);
+      const BigInteger i = BigInteger::of(self);
+      if (precision >= 0) return i.value(r.heap());
+      if (precision < -10'000) return Value::of(std::int64_t{0});
+      const BigInteger unit = BigInteger::power(BigInteger(10), static_cast<std::uint64_t>(-precision));
+      BigInteger count, rest, half, odd;
+      BigInteger::divide(i, unit, count, rest);
+      BigInteger::divide(count, BigInteger(2), half, odd);
+      const int side = BigInteger::compare(rest + rest, unit);  // halves go to the even neighbour
+      return ((side > 0 || (side == 0 && !odd.zero()) ? count + BigInteger(1) : count) * unit).value(r.heap());
     }
     if (!std::isfinite(self.real) || precision > 400) return self;
     if (precision < 0) {
@@ -288,8 +311,16 @@ Value round(Render&, const Value& self, const Value* a, Args) {
   return Value::of((method == "ceil" ? std::ceil(scaled) : std::floor(scaled)) / unit);
 }
 
-Value file_size(Render& r, const Value& self, const Value* a, Args all) {
-  const double bytes = as_real(to_real(r, self, a + 2, all));
+Value file_size(Render& r, const Value& self, const Value* a, Args) {
+  double bytes = 0;
+  if (self.is(Kind::string)) {
+    if (!read_real(self.text(), bytes)) bad_argument("could not convert string to float: " + string_repr(self.text()));
+  } else {
+    if (self.is(Kind::undefined)) fail_undefined(self);
+    if (!self.is_number() && !self.is(Kind::big))
+      bad_argument("float() argument must be a string or a real number, not '" + std::string(type_name(self)) + "'");
+    bytes = as_real(self);
+  }
   const bool binary = flag(a[0]);
   const double base = binary ? 1024 : 1000;
   if (bytes == 1) return r.string("1 Byte");

@@ -2,6 +2,7 @@
 #include <cmath>
 #include <cstdio>
 
+#include "templates/big_integer.h"
 #include "templates/operators.h"
 
 // Python's two ways to format: '%' and format specifications.
@@ -14,8 +15,10 @@ constexpr std::int64_t kMaxWidth = 1 << 20;
 
 struct Spec {
   std::string fill = " ";
-  char align = 0;  // < > ^ =, 0 = by type
+  bool fill_given = false, zero = false;  // zero: a '0' before the width asked for '='
+  char align = 0;                         // < > ^ =, 0 = by type
   char sign = '-';
+  bool sign_given = false, no_negative_zero = false;
   bool alternate = false;
   std::int64_t width = 0;
   char grouping = 0;  // , or _
@@ -46,15 +49,12 @@ std::string float_digits(double d, char type, std::int64_t precision, bool alter
   return buffer;
 }
 
-std::string in_base(std::uint64_t magnitude, unsigned base, bool capital) {
-  std::string out;
-  do out += (capital ? "0123456789ABCDEF" : "0123456789abcdef")[magnitude % base];
-  while ((magnitude /= base) != 0);
-  std::reverse(out.begin(), out.end());
+std::string in_base(const BigInteger& i, unsigned base, bool capital) {
+  std::string out = i.digits(base);
+  if (capital)
+    for (char& c : out) c = static_cast<char>(std::toupper(static_cast<unsigned char>(c)));
   return out;
 }
-
-std::uint64_t magnitude_of(std::int64_t i) { return i < 0 ? 0 - static_cast<std::uint64_t>(i) : static_cast<std::uint64_t>(i); }
 
 std::string group_digits(const std::string& digits, char separator, std::size_t every) {
   std::size_t whole = 0;
@@ -65,6 +65,17 @@ std::string group_digits(const std::string& digits, char separator, std::size_t 
     out += digits[i];
   }
   return out + digits.substr(whole);
+}
+
+// With separators; where zeros fill up to the width they are part of the number.
+std::string grouped(std::string body, const Spec& s, std::size_t every, std::size_t before) {
+  std::string out = group_digits(body, s.grouping, every);
+  if (s.fill != "0" || s.align != '=') return out;
+  while (out.size() + before < static_cast<std::size_t>(s.width)) {
+    body.insert(0, 1, '0');
+    out = group_digits(body, s.grouping, every);
+  }
+  return out;
 }
 
 // sign and prefix | body, widened to the specification.
@@ -96,27 +107,27 @@ void write_padded(Writer& out, const Value& text, const Spec& s) {
   for (std::size_t i = before; i < room; ++i) out.add(s.fill);
 }
 
-std::string format_integer(std::int64_t i, const Spec& s) {
-  const std::uint64_t magnitude = magnitude_of(i);
+std::string format_integer(const BigInteger& i, const Spec& s) {
   std::string body, prefix;
   switch (s.type) {
     case 'x':
     case 'X':
-      body = in_base(magnitude, 16, s.type == 'X');
+      body = in_base(i, 16, s.type == 'X');
       prefix = s.type == 'X' ? "0X" : "0x";
       break;
     case 'o':
-      body = in_base(magnitude, 8, false);
+      body = in_base(i, 8, false);
       prefix = "0o";
       break;
     case 'b':
-      body = in_base(magnitude, 2, false);
+      body = in_base(i, 2, false);
       prefix = "0b";
       break;
-    default: body = std::to_string(magnitude);
+    default: body = i.digits();
   }
-  if (s.grouping) body = group_digits(body, s.grouping, prefix.empty() ? 3 : 4);
-  return pad_number(i < 0, s.alternate ? prefix : "", body, s);
+  const std::string_view shown_prefix = s.alternate ? std::string_view(prefix) : std::string_view();
+  if (s.grouping) body = grouped(body, s, prefix.empty() ? 3 : 4, (i.negative() || s.sign != '-') + shown_prefix.size());
+  return pad_number(i.negative(), std::string(shown_prefix), body, s);
 }
 
 std::string format_real(double d, const Spec& s) {
@@ -128,9 +139,10 @@ std::string format_real(double d, const Spec& s) {
   else
     body = float_digits(d, s.type == 0 || s.type == 'n' ? 'g' : s.type, s.precision, s.alternate);
   if (s.type == 0 && s.precision >= 0 && body.find_first_not_of("-0123456789") == body.npos) body += ".0";
-  const bool negative = body[0] == '-';
+  bool negative = body[0] == '-';
   if (negative) body.erase(0, 1);
-  if (s.grouping) body = group_digits(body, s.grouping, 3);
+  if (s.no_negative_zero && body.find_first_of("123456789in") == body.npos) negative = false;
+  if (s.grouping) body = grouped(body, s, 3, negative || s.sign != '-');
   return pad_number(negative, "", body, s);
 }
 
@@ -141,16 +153,23 @@ Spec parse_spec(std::string_view text) {
   const std::size_t second = text.empty() ? 0 : byte_offset(text, 1);
   if (second != 0 && second < text.size() && is_align(text[second])) {
     s.fill = text.substr(0, second);
+    s.fill_given = true;
     s.align = text[second];
     pos = second + 1;
   } else if (!text.empty() && is_align(text[0])) {
     s.align = text[pos++];
   }
-  if (pos < text.size() && (text[pos] == '+' || text[pos] == '-' || text[pos] == ' ')) s.sign = text[pos++];
+  if (pos < text.size() && (text[pos] == '+' || text[pos] == '-' || text[pos] == ' ')) s.sign = text[pos++], s.sign_given = true;
+  if (pos < text.size() && text[pos] == 'z') s.no_negative_zero = true, ++pos;
   if (pos < text.size() && text[pos] == '#') s.alternate = true, ++pos;
   if (pos < text.size() && text[pos] == '0') {
     ++pos;
-    if (!s.align) s.align = '=', s.fill = "0";
+    if (s.fill_given) {
+    } else if (!s.align) {
+      s.align = '=', s.fill = "0", s.zero = true;
+    } else {
+      s.fill = "0";
+    }
   }
   s.width = read_number(text, pos);
   if (pos < text.size() && (text[pos] == ',' || text[pos] == '_')) s.grouping = text[pos++];
@@ -164,6 +183,24 @@ Spec parse_spec(std::string_view text) {
   return s;
 }
 
+char32_t code_point_of(const Value& v) {
+  if (v.is(Kind::real)) fail("%c requires int or char");
+  if (v.is(Kind::big)) fail("Python int too large to convert to C int");
+  const std::int64_t c = as_index(v);
+  if (c < 0 || c >= 0x110000) fail("%c arg not in range(0x110000)");
+  return static_cast<char32_t>(c);
+}
+
+[[noreturn]] void fail_character(std::string_view text, std::size_t pos) {
+  pos = text[pos] == '\0' || (text[pos] & 0xc0) != 0x80 ? pos : previous_start(text, pos + 1);
+  std::size_t next = pos;
+  const char32_t c = next_code_point(text, next);
+  char code[16];
+  std::snprintf(code, sizeof code, "0x%x", static_cast<unsigned>(c));
+  fail("unsupported format character '" + (c > 31 && c < 127 ? std::string(1, static_cast<char>(c)) : std::string("?")) + "' (" + code +
+       ") at index " + std::to_string(code_points(text.substr(0, pos))));
+}
+
 // One conversion of a '%' format.
 struct Conversion {
   Spec spec;
@@ -173,7 +210,7 @@ struct Conversion {
 void write_conversion(Writer& out, const Value& v, Conversion c, Heap& heap, bool escape) {
   Spec& s = c.spec;
   s.align = c.left ? '<' : '>';
-  const bool number = v.is_number();
+  const bool number = v.is_number() || v.is(Kind::big);
   switch (s.type) {
     case 's':
     case 'r':
@@ -181,13 +218,14 @@ void write_conversion(Writer& out, const Value& v, Conversion c, Heap& heap, boo
       Writer text(heap);
       s.type == 's' ? write_str(text, v) : write_repr(text, v);
       Value value = text.take();
+      if (s.type == 'a') value = make_string(heap, ascii(value.text()), any_untrusted(*value.string));
       if (escape && !v.markup) value = make_string(heap, html_escape(value.text()), any_untrusted(*value.string));
       return write_padded(out, value, s);
     }
     case 'c': {
       std::string one;
       if (number)
-        append_code_point(one, static_cast<char32_t>(as_index(v)));
+        append_code_point(one, code_point_of(v));
       else if (v.is(Kind::string) && code_points(v.text()) == 1)
         return s.precision = -1, write_padded(out, v, s);
       else
@@ -205,14 +243,15 @@ void write_conversion(Writer& out, const Value& v, Conversion c, Heap& heap, boo
       if (!number || (v.is(Kind::real) && !decimal))
         fail("%" + std::string(1, s.type) + " format: a" + (decimal ? " real number" : "n integer") + " is required, not " +
              std::string(type_name(v)));
-      if (v.is(Kind::real) && !(std::abs(v.real) < 9e18)) fail("cannot convert this float to an integer");
-      const std::int64_t i = v.is(Kind::real) ? static_cast<std::int64_t>(v.real) : as_index(v);
+      if (v.is(Kind::real) && std::isnan(v.real)) fail("cannot convert float NaN to integer");
+      if (v.is(Kind::real) && std::isinf(v.real)) fail("cannot convert float infinity to integer");
+      const BigInteger i = v.is(Kind::real) ? BigInteger::truncated(v.real) : BigInteger::of(v);
       if (decimal) s.type = 'd';
-      std::string body = s.type == 'd' ? std::to_string(magnitude_of(i)) : in_base(magnitude_of(i), s.type == 'o' ? 8 : 16, s.type == 'X');
+      std::string body = in_base(i, s.type == 'd' ? 10 : s.type == 'o' ? 8 : 16, s.type == 'X');
       if (s.precision > static_cast<std::int64_t>(body.size())) body.insert(0, static_cast<std::size_t>(s.precision) - body.size(), '0');
       if (c.zero && !c.left) s.align = '=', s.fill = "0";
       const std::string prefix = !s.alternate || s.type == 'd' ? "" : s.type == 'o' ? "0o" : s.type == 'x' ? "0x" : "0X";
-      return out.add(pad_number(i < 0, prefix, body, s));
+      return out.add(pad_number(i.negative(), prefix, body, s));
     }
     case 'e':
     case 'E':
@@ -228,7 +267,7 @@ void write_conversion(Writer& out, const Value& v, Conversion c, Heap& heap, boo
       if (c.zero && !c.left) s.align = '=', s.fill = "0";
       return out.add(pad_number(negative, "", body, s));
     }
-    default: fail("unsupported format character '" + std::string(1, s.type) + "'");
+    default: throw Error(Code::internal, "a conversion that was not checked");
   }
 }
 
@@ -239,10 +278,13 @@ void write_formatted(Writer& out, const Value& v, std::string_view text) {
   const Spec s = parse_spec(text);
   if (v.is(Kind::string)) {
     if (s.type && s.type != 's') fail("Unknown format code '" + std::string(1, s.type) + "' for object of type 'str'");
-    if (s.align == '=') fail("'=' alignment not allowed in string format specifier");
+    if (s.sign_given) fail(s.sign == ' ' ? "Space not allowed in string format specifier" : "Sign not allowed in string format specifier");
+    if (s.alternate) fail("Alternate form (#) not allowed in string format specifier");
+    if (s.grouping) fail("Cannot specify '" + std::string(1, s.grouping) + "' with 's'.");
+    if (s.align == '=' && !s.zero) fail("'=' alignment not allowed in string format specifier");
     return write_padded(out, v, s);
   }
-  if (!v.is_number()) fail("unsupported format string passed to " + std::string(type_name(v)) + ".__format__");
+  if (!v.is_number() && !v.is(Kind::big)) fail("unsupported format string passed to " + std::string(type_name(v)) + ".__format__");
   static constexpr std::string_view kReal = "eEfFgGn%", kInteger = "dxXobnc";
   if (v.is(Kind::real) || (s.type && kReal.find(s.type) != kReal.npos && s.type != 'n')) {
     if (s.type && kReal.find(s.type) == kReal.npos) fail("Unknown format code '" + std::string(1, s.type) + "' for object of type 'float'");
@@ -251,7 +293,19 @@ void write_formatted(Writer& out, const Value& v, std::string_view text) {
   if (s.type && kInteger.find(s.type) == kInteger.npos)
     fail("Unknown format code '" + std::string(1, s.type) + "' for object of type 'int'");
   if (s.precision >= 0) fail("Precision not allowed in integer format specifier");
-  out.add(format_integer(as_index(v), s));
+  if (s.type == 'c') {
+    if (s.sign_given) fail("Sign not allowed with integer format specifier 'c'");
+    if (s.alternate) fail("Alternate form (#) not allowed with integer format specifier 'c'");
+    if (s.grouping) fail("Cannot specify '" + std::string(1, s.grouping) + "' with 'c'.");
+    const std::int64_t c = as_index(v);
+    if (c < 0 || c >= 0x110000) fail("%c arg not in range(0x110000)");
+    std::string one;
+    append_code_point(one, static_cast<char32_t>(c));
+    return out.add(pad_number(false, "", one, s));
+  }
+  if (s.grouping == ',' && s.type && s.type != 'd') fail("Cannot specify ',' with '" + std::string(1, s.type) + "'.");
+  if (s.grouping && s.type == 'n') fail("Cannot specify '" + std::string(1, s.grouping) + "' with 'n'.");
+  out.add(format_integer(BigInteger::of(v), s));
 }
 
 Value format_percent(Heap& heap, const Value& format, const Value& args) {
@@ -272,6 +326,11 @@ Value format_percent(Heap& heap, const Value& format, const Value& args) {
     out.add(*format.string, pos, percent);
     if (percent == text.size()) break;
     pos = percent + 1;
+    if (pos < text.size() && text[pos] == '%') {
+      out.add(*format.string, pos, pos + 1);
+      ++pos;
+      continue;
+    }
     Conversion c;
     Value keyed = Value::of(Kind::absent);
     if (pos < text.size() && text[pos] == '(') {
@@ -311,11 +370,9 @@ Value format_percent(Heap& heap, const Value& format, const Value& args) {
     if (pos < text.size() && (text[pos] == 'l' || text[pos] == 'h' || text[pos] == 'L')) ++pos;
     if (pos >= text.size()) fail("incomplete format");
     c.spec.type = text[pos++];
-    if (c.spec.type == '%') {
-      out.add("%");
-      continue;
-    }
-    write_conversion(out, keyed.given() ? keyed : take(), c, heap, format.markup);
+    const Value argument = keyed.given() ? keyed : take();
+    if (std::string_view("sracdiuxXoeEfFgG").find(c.spec.type) == std::string_view::npos) fail_character(text, pos - 1);
+    write_conversion(out, argument, c, heap, format.markup);
   }
   const bool all_used =
       tuple ? next >= args.list->size

@@ -21,7 +21,7 @@ Value range(Render& r, const Value&, const Value* a, Args) {
   list->size = static_cast<std::size_t>(size);
   list->start = start;
   list->step = step;
-  list->taken = static_cast<std::size_t>(stop);  // only for printing
+  list->stop = stop;
   return Value::of(list);
 }
 
@@ -71,12 +71,9 @@ Value strftime_now(Render& r, const Value&, const Value* a, Args) {
 }
 
 constexpr Function kFunctions[] = {
-    {{"cycler", cycler, {"*"}}},
-    {{"dict", dict, {"*"}}},
-    {{"joiner", joiner, {"sep?"}}},
-    {{"namespace", name_space, {"*"}}},
-    {{"raise_exception", raise_exception, {"message"}}},
-    {{"range", range, {"/start", "/stop?", "/step?"}}},
+    {{"cycler", cycler, {"*"}}, "jinja2.utils.Cycler"},    {{"dict", dict, {"*"}}, "dict"},
+    {{"joiner", joiner, {"sep?"}}, "jinja2.utils.Joiner"}, {{"namespace", name_space, {"*"}}, "jinja2.utils.Namespace"},
+    {{"raise_exception", raise_exception, {"message"}}},   {{"range", range, {"/start", "/stop?", "/step?"}}},
     {{"strftime_now", strftime_now, {"format"}}},
 };
 

@@ -11,7 +11,7 @@ namespace {
 bool is_name_byte(char c) {
   return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_' || (c >= '0' && c <= '9') || static_cast<signed char>(c) < 0;
 }
-bool is_decimal(char c) { return c >= '0' && c <= '9'; }
+bool is_ascii_digit(char c) { return c >= '0' && c <= '9'; }
 
 std::size_t skip_space(std::string_view text, std::size_t pos) { return pos + strip(text.substr(pos), true, false).first; }
 
@@ -184,19 +184,19 @@ Token Lexer::number() {
       return {TokenKind::integer, begin, source_.substr(begin, pos_ - begin)};
     }
   }
-  run(is_decimal);
+  run(is_ascii_digit);
   bool real = false;
-  if (pos_ + 1 < source_.size() && source_[pos_] == '.' && is_decimal(source_[pos_ + 1])) {
+  if (pos_ + 1 < source_.size() && source_[pos_] == '.' && is_ascii_digit(source_[pos_ + 1])) {
     real = true;
     ++pos_;
-    run(is_decimal);
+    run(is_ascii_digit);
   }
   if (pos_ + 1 < source_.size() && (source_[pos_] | 0x20) == 'e') {
     const std::size_t digit = pos_ + 1 + (source_[pos_ + 1] == '+' || source_[pos_ + 1] == '-');
-    if (digit < source_.size() && is_decimal(source_[digit])) {
+    if (digit < source_.size() && is_ascii_digit(source_[digit])) {
       real = true;
       pos_ = digit;
-      run(is_decimal);
+      run(is_ascii_digit);
     }
   }
   std::string_view text = source_.substr(begin, pos_ - begin);
@@ -229,7 +229,7 @@ Token Lexer::lex_code() {
   if (pos_ >= source_.size()) return {TokenKind::end, source_.size(), {}};
   if (close_tag(token)) return token;
   const char c = source_[pos_];
-  if (is_decimal(c)) return number();
+  if (is_ascii_digit(c)) return number();
   if (is_name_byte(c)) {
     const std::size_t begin = pos_;
     while (pos_ < source_.size() && is_name_byte(source_[pos_])) ++pos_;

@@ -1,7 +1,9 @@
 #include <algorithm>
 #include <cmath>
+#include <cstdio>
 
 #include "templates/arguments.h"
+#include "templates/big_integer.h"
 #include "templates/sort.h"
 
 // Methods of list, tuple, dict and numbers. Only what the template made itself can be changed.
@@ -193,6 +195,20 @@ Value dict_clear(Render& r, const Value& self, const Value*, Args) {
   return Value::none();
 }
 
+Value dict_from_keys(Render& r, const Value&, const Value* a, Args) {
+  const List* keys = iterate(r.heap(), a[0]);
+  Dict* made = make_dict(r.heap());
+  for (std::size_t i = 0; i < keys->size; ++i) set(r.heap(), *made, keys->at(i), a[1].given() ? a[1] : Value::none());
+  return Value::of(made);
+}
+
+Value is_disjoint(Render& r, const Value& self, const Value* a, Args) {
+  const List* others = iterate(r.heap(), a[0]);
+  for (std::size_t i = 0; i < others->size; ++i)
+    if (contains(r.heap(), self, others->at(i))) return Value::of(false);
+  return Value::of(true);
+}
+
 constexpr Row kListRows[] = {
     {"append", list_append, {"/object"}},
     {"clear", list_clear},
@@ -212,9 +228,14 @@ constexpr Row kTupleRows[] = {
     {"index", list_index, {"/value"}},
 };
 
+constexpr Row kViewRows[] = {
+    {"isdisjoint", is_disjoint, {"/other"}},
+};
+
 constexpr Row kDictRows[] = {
     {"clear", dict_clear},
     {"copy", dict_copy},
+    {"fromkeys", dict_from_keys, {"/iterable", "/value?"}},
     {"get", dict_get, {"/key", "/default?"}},
     {"items", dict_view<Sequence::items>},
     {"keys", dict_view<Sequence::keys>},
@@ -225,24 +246,56 @@ constexpr Row kDictRows[] = {
     {"values", dict_view<Sequence::values>},
 };
 
-constexpr Row kNumberRows[] = {
-    {"bit_length",
-     [](Render&, const Value& v, const Value*, Args) {
-       const std::int64_t i = as_index(v);
-       std::uint64_t magnitude = i < 0 ? 0 - static_cast<std::uint64_t>(i) : static_cast<std::uint64_t>(i);
-       std::int64_t bits = 0;
-       for (; magnitude != 0; magnitude >>= 1) ++bits;
-       return Value::of(bits);
-     }},
-    {"is_integer",
-     [](Render&, const Value& v, const Value*, Args) { return Value::of(!v.is(Kind::real) || v.real == std::floor(v.real)); }},
+Value conjugate(Render&, const Value& v, const Value*, Args) { return v.is(Kind::boolean) ? Value::of(std::int64_t{v.boolean}) : v; }
+
+Value integer_ratio(Render& r, const Value& v, const Value*, Args) {
+  BigInteger above, below(1);
+  if (v.is(Kind::real)) {
+    if (!std::isfinite(v.real))
+      bad_argument(std::isnan(v.real) ? "cannot convert NaN to integer ratio" : "cannot convert Infinity to integer ratio");
+    double whole = v.real;
+    std::uint64_t shift = 0;
+    for (; whole != std::trunc(whole); ++shift) whole *= 2;
+    above = BigInteger::truncated(whole);
+    below = BigInteger::power(BigInteger(2), shift);
+  } else {
+    above = BigInteger::of(v);
+  }
+  List* two = make_list(r.heap(), 2, Sequence::tuple);
+  append(r.heap(), *two, above.value(r.heap()));
+  append(r.heap(), *two, below.value(r.heap()));
+  return Value::of(two);
+}
+
+Value hexadecimal(Render& r, const Value& v, const Value*, Args) {
+  if (!std::isfinite(v.real)) return r.string(float_repr(v.real));
+  char out[64];
+  const bool zero = v.real == 0;
+  std::snprintf(out, sizeof out, zero ? "%.1a" : "%.13a", v.real);
+  return r.string(out);
+}
+
+constexpr Row kIntegerRows[] = {
+    {"as_integer_ratio", integer_ratio},
+    {"bit_count", [](Render&, const Value& v, const Value*, Args) { return of_size(BigInteger::of(v).ones()); }},
+    {"bit_length", [](Render&, const Value& v, const Value*, Args) { return of_size(BigInteger::of(v).bits()); }},
+    {"conjugate", conjugate},
+};
+
+constexpr Row kRealRows[] = {
+    {"as_integer_ratio", integer_ratio},
+    {"conjugate", conjugate},
+    {"hex", hexadecimal},
+    {"is_integer", [](Render&, const Value& v, const Value*, Args) { return Value::of(v.real == std::floor(v.real)); }},
 };
 
 }  // namespace
 
 std::span<const Row> list_methods() { return kListRows; }
 std::span<const Row> tuple_methods() { return kTupleRows; }
+std::span<const Row> view_methods() { return kViewRows; }
 std::span<const Row> dict_methods() { return kDictRows; }
-std::span<const Row> number_methods() { return kNumberRows; }
+std::span<const Row> integer_methods() { return kIntegerRows; }
+std::span<const Row> real_methods() { return kRealRows; }
 
 }  // namespace quern::templates

@@ -74,17 +74,6 @@ Value escaped_for(Render& r, const Value& self, const Value& argument) {
   return self.markup && !argument.markup ? derived(r, argument, html_escape(argument.text())) : argument;
 }
 
-std::string swap_case(std::string_view text) {
-  std::string out;
-  for (std::size_t i = 0; i < text.size();) {
-    const std::size_t start = i;
-    const char32_t c = next_code_point(text, i);
-    const std::string_view one = text.substr(start, i - start);
-    out += is_upper(c) ? lower(one) : is_lower(c) ? upper(one) : std::string(one);
-  }
-  return out;
-}
-
 template <bool kLeft, bool kRight>
 Value stripped(Render& r, const Value& self, const Value* a, Args) {
   r.work(self.string->size);
@@ -295,18 +284,19 @@ Value has_case(Render&, const Value& self, const Value*, Args) {
   bool cased = false;
   for (std::size_t i = 0; i < self.string->size;) {
     const char32_t c = next_code_point(self.text(), i);
-    if (kUpper ? is_lower(c) : is_upper(c)) return Value::of(false);
+    if (is_title(c) || (kUpper ? is_lower(c) : is_upper(c))) return Value::of(false);
     cased = cased || is_lower(c) || is_upper(c);
   }
   return Value::of(cased);
 }
 
-Value is_title(Render&, const Value& self, const Value*, Args) {
+Value has_title_case(Render&, const Value& self, const Value*, Args) {
   bool cased = false, inside = false;
   for (std::size_t i = 0; i < self.string->size;) {
     const char32_t c = next_code_point(self.text(), i);
-    if (is_upper(c) ? inside : is_lower(c) && !inside) return Value::of(false);
-    inside = is_upper(c) || is_lower(c);
+    const bool begins = is_upper(c) || is_title(c);
+    if (begins ? inside : is_lower(c) && !inside) return Value::of(false);
+    inside = begins || is_lower(c);
     cased = cased || inside;
   }
   return Value::of(cased);
@@ -332,18 +322,68 @@ Value expand_tabs(Render& r, const Value& self, const Value* a, Args) {
   return out.take(self.markup);
 }
 
+// By the rules of Unicode's XID properties, which categories tell but for a handful of characters.
+Value is_identifier(Render&, const Value& self, const Value*, Args) {
+  const std::string_view text = self.text();
+  for (std::size_t i = 0; i < text.size();) {
+    const bool first = i == 0;
+    const char32_t c = next_code_point(text, i);
+    const bool begins = c == '_' || is_letter(c) || is_letter_number(c);
+    if (!begins && (first || !(is_decimal(c) || is_mark(c)))) return Value::of(false);
+  }
+  return Value::of(!text.empty());
+}
+
+// The table maps code points to code points, texts or none.
+Value translate(Render& r, const Value& self, const Value* a, Args) {
+  const std::string_view text = self.text();
+  r.work(text.size());
+  if (text.empty()) return self;
+  if (!a[0].is(Kind::dict) && !(a[0].is(Kind::list) && a[0].list->type <= Sequence::range) && !a[0].is(Kind::string))
+    bad_argument("'" + std::string(type_name(a[0])) + "' object is not subscriptable");
+  Writer out(r.heap());
+  for (std::size_t i = 0; i < text.size();) {
+    const std::size_t start = i;
+    const char32_t c = next_code_point(text, i);
+    const Value to = get_item(r.heap(), a[0], Value::of(static_cast<std::int64_t>(c)));
+    if (to.is(Kind::undefined))
+      out.add(*self.string, start, i);
+    else if (to.is(Kind::string))
+      out.add(*to.string);
+    else if (to.is(Kind::integer) || to.is(Kind::boolean)) {
+      std::string one;
+      if (as_index(to) < 0 || as_index(to) >= 0x110000) bad_argument("character mapping must be in range(0x110000)");
+      append_code_point(one, static_cast<char32_t>(as_index(to)));
+      out.add(one, any_untrusted(*self.string));
+    } else if (!to.is(Kind::none)) {
+      bad_argument("character mapping must return integer, None or str");
+    }
+  }
+  return out.take(self.markup);
+}
+
+// Fields are numbered by themselves or by hand, never both.
+struct Numbering {
+  std::size_t next = 0;
+  bool automatic = false, manual = false;
+};
+
 // A field of str.format: a name or number followed by .attribute and [item].
-Value field(Render& r, std::string_view name, std::size_t& automatic, Args all) {
+Value field(Render& r, std::string_view name, Numbering& numbering, Args all, const Value& mapping) {
   const std::size_t end = std::min(name.find_first_of(".["), name.size());
   const std::string_view head = name.substr(0, end);
   Value v = Value::of(Kind::absent);
   if (head.empty() || head.find_first_not_of("0123456789") == head.npos) {
-    const std::size_t index = head.empty() ? automatic++ : head.size() > 6 ? ~std::size_t{0} : std::stoul(std::string(head));
-    if (index >= all.positional.size()) bad_argument("Replacement index out of range for positional args tuple");
+    if (head.empty() || end == name.size()) (head.empty() ? numbering.automatic : numbering.manual) = true;
+    if (numbering.automatic && numbering.manual) bad_argument("cannot switch from manual field specification to automatic field numbering");
+    const std::size_t index = head.empty() ? numbering.next++ : head.size() > 6 ? ~std::size_t{0} : std::stoul(std::string(head));
+    if (index >= all.positional.size()) bad_argument("tuple index out of range");
     v = all.positional[index];
   } else {
     for (const Named& n : all.named)
       if (n.name == head) v = n.value;
+    if (mapping.is(Kind::dict))
+      if (const Value* found = mapping.dict->find(head)) v = *found;
     if (!v.given()) bad_argument("'" + std::string(head) + "' is not among the arguments of format()");
   }
   for (std::size_t pos = end; pos < name.size();) {
@@ -363,10 +403,10 @@ Value field(Render& r, std::string_view name, std::size_t& automatic, Args all) 
   return v;
 }
 
-Value format(Render& r, const Value& self, const Value*, Args all) {
+Value format_fields(Render& r, const Value& self, Args all, const Value& mapping) {
   const std::string_view text = self.text();
   Writer out(r.heap());
-  std::size_t automatic = 0;
+  Numbering numbering;
   for (std::size_t pos = 0; pos < text.size();) {
     const std::size_t brace = std::min(text.find_first_of("{}", pos), text.size());
     out.add(*self.string, pos, brace);
@@ -390,18 +430,21 @@ Value format(Render& r, const Value& self, const Value*, Args all) {
       conversion = name.back();
       name = name.substr(0, mark);
     }
-    Value v = field(r, name, automatic, all);
+    Value v = field(r, name, numbering, all, mapping);
     for (std::size_t open; (open = spec.find('{')) != spec.npos;) {  // a width or precision given as a field
       const std::size_t end = spec.find('}', open);
       if (end == spec.npos) bad_argument("a format specification is malformed");
-      const Value part = to_string(r.heap(), field(r, std::string_view(spec).substr(open + 1, end - open - 1), automatic, all));
+      const Value part = to_string(r.heap(), field(r, std::string_view(spec).substr(open + 1, end - open - 1), numbering, all, mapping));
       if (part.text().find_first_of("{}") != std::string_view::npos) bad_argument("a format specification is malformed");
       spec = spec.substr(0, open) + std::string(part.text()) + spec.substr(end + 1);
     }
     if (conversion != 0) {
       Writer shown(r.heap());
+      if (conversion != 's' && conversion != 'r' && conversion != 'a')
+        bad_argument("Unknown conversion specifier '" + std::string(1, conversion) + "'");
       conversion == 's' ? write_str(shown, v) : write_repr(shown, v);
       v = shown.take();
+      if (conversion == 'a') v = derived(r, v, ascii(v.text()));
     }
     write_formatted(out, v, spec);
     pos = close + 1;
@@ -409,29 +452,35 @@ Value format(Render& r, const Value& self, const Value*, Args all) {
   return out.take(self.markup);
 }
 
+Value format(Render& r, const Value& self, const Value*, Args all) { return format_fields(r, self, all, Value::none()); }
+
+Value format_map(Render& r, const Value& self, const Value* a, Args) { return format_fields(r, self, {}, a[0]); }
+
 constexpr Row kRows[] = {
     {"capitalize", changed<capitalize>},
-    {"casefold", changed<lower>},
+    {"casefold", changed<fold_case>},
     {"center", padded<Pad::center>, {"/width", "/fill?"}},
     {"count", count, {"/sub", "/start?", "/end?"}},
     {"endswith", has_affix<true>, {"/suffix", "/start?", "/end?"}},
     {"expandtabs", expand_tabs, {"tabsize?"}},
     {"find", find<false, false>, {"/sub", "/start?", "/end?"}},
     {"format", format, {"*"}},
+    {"format_map", format_map, {"/mapping"}},
     {"index", find<false, true>, {"/sub", "/start?", "/end?"}},
-    {"isalnum",
-     [](Render&, const Value& v, const Value*, Args) { return all_characters(v, [](char32_t c) { return is_letter(c) || is_digit(c); }); }},
+    {"isalnum", [](Render&, const Value& v, const Value*,
+                   Args) { return all_characters(v, [](char32_t c) { return is_letter(c) || is_digit(c) || is_numeric(c); }); }},
     {"isalpha", [](Render&, const Value& v, const Value*, Args) { return all_characters(v, is_letter); }},
     {"isascii", [](Render&, const Value& v, const Value*,
                    Args) { return Value::of(v.text().empty() || truth(all_characters(v, [](char32_t c) { return c < 128; }))); }},
-    {"isdecimal", [](Render&, const Value& v, const Value*, Args) { return all_characters(v, is_digit); }},
+    {"isdecimal", [](Render&, const Value& v, const Value*, Args) { return all_characters(v, is_decimal); }},
     {"isdigit", [](Render&, const Value& v, const Value*, Args) { return all_characters(v, is_digit); }},
     {"islower", has_case<false>},
-    {"isnumeric", [](Render&, const Value& v, const Value*, Args) { return all_characters(v, is_digit); }},
+    {"isnumeric", [](Render&, const Value& v, const Value*, Args) { return all_characters(v, is_numeric); }},
+    {"isidentifier", is_identifier},
     {"isprintable",
      [](Render&, const Value& v, const Value*, Args) { return Value::of(v.text().empty() || truth(all_characters(v, is_printable))); }},
     {"isspace", [](Render&, const Value& v, const Value*, Args) { return all_characters(v, is_space); }},
-    {"istitle", is_title},
+    {"istitle", has_title_case},
     {"isupper", has_case<true>},
     {"join", join, {"/iterable"}},
     {"ljust", padded<Pad::left>, {"/width", "/fill?"}},
@@ -459,6 +508,7 @@ constexpr Row kRows[] = {
     {"strip", stripped<true, true>, {"/chars?"}},
     {"swapcase", changed<swap_case>},
     {"title", changed<title>},
+    {"translate", translate, {"/table"}},
     {"upper", changed<upper>},
     {"zfill", padded<Pad::zeros>, {"/width"}},
 };

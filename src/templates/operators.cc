@@ -1,5 +1,7 @@
 #include "templates/operators.h"
 
+#include "templates/big_integer.h"
+
 #include <algorithm>
 #include <cmath>
 #include <limits>
@@ -11,7 +13,6 @@ constexpr int kMaxDepth = 256;
 
 [[noreturn]] void fail(std::string message) { throw Error(Code::invalid_argument, std::move(message)); }
 [[noreturn]] void too_deep() { throw Error(Code::resource_exhausted, "a value is nested too deeply (or holds itself)"); }
-[[noreturn]] void overflow() { throw Error(Code::unsupported, "an integer does not fit in 64 bits"); }
 
 std::string quoted_type(const Value& v) { return "'" + std::string(type_name(v)) + "'"; }
 
@@ -33,7 +34,14 @@ int compare_numbers(const Value& a, const Value& b) {
     const std::int64_t x = as_index(a), y = as_index(b);
     return x < y ? -1 : x > y;
   }
-  return sign(as_real(a) - as_real(b));
+  if (!a.is(Kind::real) && !b.is(Kind::real)) return BigInteger::compare(BigInteger::of(a), BigInteger::of(b));
+  const double x = a.is(Kind::real) ? a.real : 0, y = b.is(Kind::real) ? b.real : 0;
+  if (!std::isfinite(x) || !std::isfinite(y) || (a.is(Kind::real) && b.is(Kind::real))) return sign(x - y);
+  // An integer and a real are compared by value, not after rounding.
+  const double fraction = a.is(Kind::real) ? x - std::trunc(x) : std::trunc(y) - y;
+  const int whole = BigInteger::compare(a.is(Kind::real) ? BigInteger::truncated(x) : BigInteger::of(a),
+                                        b.is(Kind::real) ? BigInteger::truncated(y) : BigInteger::of(b));
+  return whole != 0 ? whole : sign(fraction);
 }
 
 bool numeric(const Value& v) { return v.is_number() || v.is(Kind::big); }
@@ -53,12 +61,15 @@ Value repeat(Heap& heap, const Value& what, std::int64_t count) {
   return Value::of(result);
 }
 
-std::int64_t floor_divide(std::int64_t a, std::int64_t b) {
-  if (b == -1) {
-    if (a == std::numeric_limits<std::int64_t>::min()) overflow();
-    return -a;
-  }
-  return a / b - ((a % b != 0) && ((a < 0) != (b < 0)));
+std::int64_t floor_divide(std::int64_t a, std::int64_t b) { return a / b - ((a % b != 0) && ((a < 0) != (b < 0))); }  // b not -1
+
+// As Python's float_divmod.
+double floor_quotient(double a, double b) {
+  double rest = std::fmod(a, b), quotient = (a - rest) / b;
+  if (rest != 0 && (b < 0) != (rest < 0)) quotient -= 1;
+  if (quotient == 0) return std::copysign(0.0, a / b);
+  const double low = std::floor(quotient);
+  return quotient - low > 0.5 ? low + 1 : low;
 }
 
 double floor_modulo(double a, double b) {
@@ -67,44 +78,84 @@ double floor_modulo(double a, double b) {
   return r == 0 ? std::copysign(0.0, b) : r;
 }
 
-Value integer_power(std::int64_t base, std::int64_t exponent) {
-  if (exponent < 0) {
-    if (base == 0) fail("0.0 cannot be raised to a negative power");
-    return Value::of(std::pow(static_cast<double>(base), static_cast<double>(exponent)));
+// Python's int / int rounds once, whatever the sizes.
+Value true_divide(const BigInteger& a, const BigInteger& b) {
+  const double x = a.real(), y = b.real();
+  if (a.bits() <= 53 && b.bits() <= 53) return Value::of(x / y);
+  // Enough bits of the quotient, the last of them saying whether anything follows.
+  const auto shift = static_cast<std::int64_t>(b.bits()) - static_cast<std::int64_t>(a.bits()) + 66;
+  const BigInteger unit = BigInteger::power(BigInteger(2), static_cast<std::uint64_t>(std::abs(shift)));
+  BigInteger quotient, rest;
+  BigInteger magnitude = a.negative() ? a.negated() : a, divisor = b.negative() ? b.negated() : b;
+  shift >= 0 ? magnitude = magnitude* unit : divisor = divisor * unit;
+  BigInteger::divide(magnitude, divisor, quotient, rest);
+  if (!rest.zero()) {
+    BigInteger half, odd;
+    BigInteger::divide(quotient, BigInteger(2), half, odd);
+    if (odd.zero()) quotient = quotient + BigInteger(1);
   }
-  std::int64_t result = 1;
-  while (exponent != 0) {
-    if ((exponent & 1) && __builtin_mul_overflow(result, base, &result)) overflow();
-    exponent >>= 1;
-    if (exponent != 0 && __builtin_mul_overflow(base, base, &base)) overflow();
-  }
-  return Value::of(result);
+  const double result = std::ldexp(quotient.real(), static_cast<int>(-shift));
+  if (std::isinf(result)) fail("integer division result too large for a float");
+  return Value::of(a.negative() != b.negative() ? -result : result);
 }
 
-Value integers(Operator op, std::int64_t a, std::int64_t b) {
-  std::int64_t r = 0;
+Value big_integers(Heap& heap, Operator op, const Value& a, const Value& b) {
+  const BigInteger x = BigInteger::of(a), y = BigInteger::of(b);
   switch (op) {
-    case Operator::add:
-      if (__builtin_add_overflow(a, b, &r)) overflow();
-      return Value::of(r);
-    case Operator::subtract:
-      if (__builtin_sub_overflow(a, b, &r)) overflow();
-      return Value::of(r);
-    case Operator::multiply:
-      if (__builtin_mul_overflow(a, b, &r)) overflow();
-      return Value::of(r);
+    case Operator::add: return (x + y).value(heap);
+    case Operator::subtract: return (x - y).value(heap);
+    case Operator::multiply: return (x * y).value(heap);
     case Operator::divide:
-      if (b == 0) fail("division by zero");
-      return Value::of(static_cast<double>(a) / static_cast<double>(b));
+      if (y.zero()) fail("division by zero");
+      return true_divide(x, y);
     case Operator::floor_divide:
-      if (b == 0) fail("integer division or modulo by zero");
-      return Value::of(floor_divide(a, b));
-    case Operator::modulo:
-      if (b == 0) fail("integer modulo by zero");
-      return Value::of(b == -1 ? std::int64_t{0} : a - floor_divide(a, b) * b);
-    case Operator::power: return integer_power(a, b);
+    case Operator::modulo: {
+      if (y.zero()) fail(op == Operator::modulo ? "integer modulo by zero" : "integer division or modulo by zero");
+      BigInteger quotient, rest;
+      BigInteger::divide(x, y, quotient, rest);
+      return (op == Operator::modulo ? rest : quotient).value(heap);
+    }
+    case Operator::power: {
+      if (y.negative()) {
+        if (x.zero()) fail("0.0 cannot be raised to a negative power");
+        return Value::of(std::pow(as_real(a), as_real(b)));
+      }
+      if (x.bits() <= 1 && b.is(Kind::big)) {  // 0, 1 and -1
+        BigInteger half, odd;
+        BigInteger::divide(y, BigInteger(2), half, odd);
+        return x.negative() && odd.zero() ? Value::of(std::int64_t{1}) : a;
+      }
+      if (b.is(Kind::big)) throw Error(Code::resource_exhausted, "an integer of a template is too long");
+      return BigInteger::power(x, static_cast<std::uint64_t>(as_index(b))).value(heap);
+    }
   }
   return {};
+}
+
+Value integers(Heap& heap, Operator op, const Value& x, const Value& y) {
+  if (!x.is(Kind::big) && !y.is(Kind::big)) {
+    const std::int64_t a = as_index(x), b = as_index(y);
+    std::int64_t r = 0;
+    switch (op) {
+      case Operator::add:
+        if (!__builtin_add_overflow(a, b, &r)) return Value::of(r);
+        break;
+      case Operator::subtract:
+        if (!__builtin_sub_overflow(a, b, &r)) return Value::of(r);
+        break;
+      case Operator::multiply:
+        if (!__builtin_mul_overflow(a, b, &r)) return Value::of(r);
+        break;
+      case Operator::floor_divide:
+        if (b > 0) return Value::of(floor_divide(a, b));
+        break;
+      case Operator::modulo:
+        if (b > 0) return Value::of(a - floor_divide(a, b) * b);
+        break;
+      default: break;
+    }
+  }
+  return big_integers(heap, op, x, y);
 }
 
 Value reals(Operator op, double a, double b) {
@@ -117,7 +168,7 @@ Value reals(Operator op, double a, double b) {
       return Value::of(a / b);
     case Operator::floor_divide:
       if (b == 0) fail("float floor division by zero");
-      return Value::of(std::floor((a - floor_modulo(a, b)) / b + 0.5));
+      return Value::of(floor_quotient(a, b));
     case Operator::modulo:
       if (b == 0) fail("float modulo");
       return Value::of(floor_modulo(a, b));
@@ -169,7 +220,7 @@ std::string_view type_name(const Value& v) {
     case Kind::dict: return "dict";
     case Kind::space: return "Namespace";
     case Kind::function: return "function";
-    case Kind::method: return "method";
+    case Kind::method: return "builtin_function_or_method";
     case Kind::macro: return "Macro";
     case Kind::loop: return "LoopContext";
     case Kind::cycler: return "Cycler";
@@ -182,10 +233,13 @@ std::string object_name(const Value& v) { return v.is(Kind::none) ? "None" : std
 
 void fail_undefined(const Value& v) {
   const std::string name = v.string ? std::string(v.text()) : "value";
-  if (v.owner == Kind::absent) fail("'" + name + "' is undefined");
+  if (v.owner == Kind::absent) fail(v.element ? name : "'" + name + "' is undefined");
   Value owner = Value::of(v.owner);
   static List list;  // only its type is read
   if (v.owner == Kind::list) owner = Value::of(&list);
+  static const String empty{};
+  if (v.owner == Kind::string) owner = Value::of(&empty);
+  if (v.element) fail(object_name(owner) + " has no element " + name);
   fail("'" + object_name(owner) + "' has no attribute '" + name + "'");
 }
 
@@ -207,12 +261,11 @@ bool truth(const Value& v) {
 bool equal(const Value& a, const Value& b, int depth) {
   if (depth > kMaxDepth) too_deep();
   count_work(1);
-  if (a.is_number() && b.is_number())
+  if (numeric(a) && numeric(b))
     return compare_numbers(a, b) == 0 && !(a.is(Kind::real) && std::isnan(a.real)) && !(b.is(Kind::real) && std::isnan(b.real));
   if (a.kind != b.kind) return false;
   switch (a.kind) {
-    case Kind::string:
-    case Kind::big: return same_text(a.text(), b.text());
+    case Kind::string: return same_text(a.text(), b.text());
     case Kind::none:
     case Kind::undefined: return true;
     case Kind::list: {
@@ -277,13 +330,17 @@ std::int64_t as_index(const Value& v) {
   if (v.is(Kind::integer)) return v.integer;
   if (v.is(Kind::boolean)) return v.boolean;
   if (v.is(Kind::undefined)) fail_undefined(v);
-  if (v.is(Kind::big)) overflow();
+  if (v.is(Kind::big)) fail("Python int too large to convert to C ssize_t");
   fail(quoted_type(v) + " object cannot be interpreted as an integer");
 }
 
 double as_real(const Value& v) {
   if (v.is(Kind::real)) return v.real;
-  if (v.is(Kind::big)) return std::strtod(std::string(v.text()).c_str(), nullptr);
+  if (v.is(Kind::big)) {
+    const double d = BigInteger::of(v).real();
+    if (std::isinf(d)) fail("int too large to convert to float");
+    return d;
+  }
   return static_cast<double>(as_index(v));
 }
 
@@ -291,11 +348,10 @@ Value arithmetic(Heap& heap, Operator op, const Value& a, const Value& b) {
   if (a.is(Kind::undefined)) fail_undefined(a);
   if (op == Operator::modulo && a.is(Kind::string)) return format_percent(heap, a, b);
   if (b.is(Kind::undefined)) fail_undefined(b);
-  if (a.is_number() && b.is_number()) {
+  if (numeric(a) && numeric(b)) {
     if (a.is(Kind::real) || b.is(Kind::real)) return reals(op, as_real(a), as_real(b));
-    return integers(op, as_index(a), as_index(b));
+    return integers(heap, op, a, b);
   }
-  if (a.is(Kind::big) || b.is(Kind::big)) overflow();
   if (op == Operator::add) {
     if (a.is(Kind::string) && b.is(Kind::string)) return add_strings(heap, a, b);
     if (a.is(Kind::list) && b.is(Kind::list) && a.list->type <= Sequence::group &&
@@ -305,21 +361,24 @@ Value arithmetic(Heap& heap, Operator op, const Value& a, const Value& b) {
         for (std::size_t i = 0; i < part->size; ++i) append(heap, *sum, part->at(i));
       return Value::of(sum);
     }
-    if (a.is(Kind::string)) fail("can only concatenate str (not \"" + std::string(type_name(b)) + "\") to str");
+    if (a.is(Kind::string) || (a.is(Kind::list) && a.list->type <= Sequence::group))
+      fail("can only concatenate " + std::string(type_name(a)) + " (not \"" + std::string(type_name(b)) + "\") to " +
+           std::string(type_name(a)));
   }
   if (op == Operator::multiply) {
     const auto repeatable = [](const Value& v) { return v.is(Kind::string) || (v.is(Kind::list) && v.list->type <= Sequence::group); };
     if (repeatable(a) && (b.is(Kind::integer) || b.is(Kind::boolean))) return repeat(heap, a, as_index(b));
     if (repeatable(b) && (a.is(Kind::integer) || a.is(Kind::boolean))) return repeat(heap, b, as_index(a));
+    if (repeatable(a) || repeatable(b)) fail("can't multiply sequence by non-int of type " + quoted_type(repeatable(a) ? b : a));
   }
   fail("unsupported operand type(s) for " + std::string(symbol(op)) + ": " + quoted_type(a) + " and " + quoted_type(b));
 }
 
-Value negate(const Value& v) {
+Value negate(Heap& heap, const Value& v) {
   if (v.is(Kind::undefined)) fail_undefined(v);
   if (v.is(Kind::real)) return Value::of(-v.real);
   if (!v.is_number() && !v.is(Kind::big)) fail("bad operand type for unary -: " + quoted_type(v));
-  return integers(Operator::subtract, 0, as_index(v));
+  return integers(heap, Operator::subtract, Value::of(std::int64_t{0}), v);
 }
 
 Value concatenate(Heap& heap, std::span<const Value> parts) {

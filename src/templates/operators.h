@@ -30,10 +30,10 @@ void write_repr(Writer& out, const Value& v, int depth = 0);  // repr(v)
 Value to_string(Heap& heap, const Value& v);                  // str(v), or v itself if it is a string (keeps markup)
 
 Value arithmetic(Heap& heap, Operator op, const Value& a, const Value& b);
-Value negate(const Value& v);
+Value negate(Heap& heap, const Value& v);
 Value concatenate(Heap& heap, std::span<const Value> parts);  // all are plain strings
 
-std::int64_t as_index(const Value& v);  // an int or bool; fails otherwise
+std::int64_t as_index(const Value& v);  // an int (of 64 bits) or bool; fails otherwise
 double as_real(const Value& v);         // a number
 /// An item by key or index; undefined if there is none.
 Value get_item(Heap& heap, const Value& object, const Value& key);

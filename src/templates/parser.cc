@@ -10,16 +10,21 @@ constexpr int kMaxNesting = 100;           // of brackets and statements; jinja2
 constexpr std::uint32_t kMaxHeight = 400;  // of the tree, which the interpreter walks recursively
 constexpr std::size_t kMaxNodes = 1 << 20;
 
-std::string described(const Token& t) {
+std::string described_token(const Token& t) {
   switch (t.kind) {
     case TokenKind::end: return "end of template";
     case TokenKind::variable_end: return "end of print statement";
     case TokenKind::block_end: return "end of statement block";
-    default: return "'" + std::string(t.text.substr(0, 40)) + "'";
+    case TokenKind::string: return "string";
+    case TokenKind::integer: return "integer";
+    case TokenKind::real: return "float";
+    default: return std::string(t.text.substr(0, 40));
   }
 }
 
 }  // namespace
+
+std::string Parser::described(const Token& token) { return described_token(token); }
 
 void parse(Program& program) { Parser(program).parse_all(); }
 
@@ -51,8 +56,8 @@ void Parser::fail(const std::string& message, std::size_t offset) const {
 }
 
 void Parser::fail_unexpected(const Token& token, std::string_view expected) const {
-  if (expected.empty()) fail("unexpected " + described(token), token.offset);
-  fail("expected " + std::string(expected) + ", got " + described(token), token.offset);
+  if (expected.empty()) fail("unexpected '" + described_token(token) + "'", token.offset);
+  fail("expected token '" + std::string(expected) + "', got '" + described_token(token) + "'", token.offset);
 }
 
 Token Parser::take() {
@@ -82,7 +87,7 @@ bool Parser::skip_name(std::string_view s) {
 
 Token Parser::expect(TokenKind kind) {
   if (!current_.is(kind))
-    fail_unexpected(current_, kind == TokenKind::name           ? "a name"
+    fail_unexpected(current_, kind == TokenKind::name           ? "name"
                               : kind == TokenKind::block_end    ? "end of statement block"
                               : kind == TokenKind::variable_end ? "end of print statement"
                                                                 : "something else");
@@ -90,11 +95,11 @@ Token Parser::expect(TokenKind kind) {
 }
 
 void Parser::expect_symbol(std::string_view s) {
-  if (!skip_symbol(s)) fail_unexpected(current_, "'" + std::string(s) + "'");
+  if (!skip_symbol(s)) fail_unexpected(current_, s);
 }
 
 void Parser::expect_name(std::string_view s) {
-  if (!skip_name(s)) fail_unexpected(current_, "'" + std::string(s) + "'");
+  if (!skip_name(s)) fail_unexpected(current_, s);
 }
 
 NameId Parser::intern(std::string_view name) {
@@ -160,6 +165,7 @@ std::int32_t Parser::row(const Row* found, std::string_view what, std::string_vi
 // Text, output and statements up to a tag whose first word is one of `ends` (which stays current), or to the end of the template.
 NodeId Parser::body(std::initializer_list<std::string_view> ends) {
   const Nested nested(*this);
+  if (ends.size() != 0) ends_.emplace_back(ends);
   std::vector<NodeId> items;
   const auto offset = static_cast<std::uint32_t>(current_.offset);
   for (;;) {
@@ -178,15 +184,17 @@ NodeId Parser::body(std::initializer_list<std::string_view> ends) {
       expect(TokenKind::variable_end);
     } else if (token.is(TokenKind::block_begin)) {
       take();
-      if (std::any_of(ends.begin(), ends.end(), [&](std::string_view end) { return current_.is_name(end); }))
+      if (std::any_of(ends.begin(), ends.end(), [&](std::string_view end) { return current_.is_name(end); })) {
+        ends_.pop_back();
         return make_list_node(NodeKind::sequence, offset, items);
+      }
       items.push_back(statement());
       expect(TokenKind::block_end);
     } else {
       fail_unexpected(token, "");
     }
   }
-  if (ends.size() != 0) fail("unexpected end of template: '" + std::string(*(ends.end() - 1)) + "' is missing", program_.source.size());
+  if (ends.size() != 0) fail_tag({}, program_.source.size());
   return make_list_node(NodeKind::sequence, offset, items);
 }
 
@@ -194,14 +202,25 @@ NodeId Parser::statement() {
   const Nested nested(*this);
   if (!current_.is(TokenKind::name)) fail("tag name expected", current_.offset);
   const Token tag = current_;
+  tags_.push_back(tag.text);
+  const NodeId node = statement_of(tag);
+  tags_.pop_back();
+  return node;
+}
+
+NodeId Parser::statement_of(const Token& tag) {
   struct Rule {
     std::string_view word;
     NodeId (Parser::*parse)();
   };
   static constexpr Rule kRules[] = {
-      {"for", &Parser::for_statement},     {"if", &Parser::if_statement},       {"set", &Parser::set_statement},
-      {"macro", &Parser::macro_statement}, {"call", &Parser::call_statement},   {"filter", &Parser::filter_statement},
-      {"with", &Parser::with_statement},   {"print", &Parser::print_statement},
+      {"for", &Parser::for_statement},      {"if", &Parser::if_statement},
+      {"set", &Parser::set_statement},      {"macro", &Parser::macro_statement},
+      {"call", &Parser::call_statement},    {"filter", &Parser::filter_statement},
+      {"with", &Parser::with_statement},    {"print", &Parser::print_statement},
+      {"block", &Parser::block_statement},  {"extends", &Parser::load_statement},
+      {"include", &Parser::load_statement}, {"import", &Parser::load_statement},
+      {"from", &Parser::load_statement},    {"autoescape", &Parser::autoescape_statement},
   };
   for (const Rule& rule : kRules)
     if (tag.text == rule.word) return (this->*rule.parse)();
@@ -215,12 +234,24 @@ NodeId Parser::statement() {
     loop_nesting_ = loops;
     return make({.kind = NodeKind::generation, .offset = static_cast<std::uint32_t>(tag.offset), .a = inner}, {inner});
   }
-  for (const std::string_view other : {"block", "extends", "include", "import", "from", "autoescape", "do", "trans"})
-    if (tag.text == other) {
-      throw Error(Code::unsupported, "the statement '" + std::string(other) + "' is not supported in a chat template")
-          .in(position(program_.name, program_.source, tag.offset));
-    }
-  fail("Encountered unknown tag '" + std::string(tag.text) + "'.", tag.offset);
+  fail_tag(tag.text, tag.offset);
+}
+
+// A tag that nothing begins with, or (without a name) the end of the template inside a statement; with what was looked for.
+void Parser::fail_tag(std::string_view name, std::size_t offset) const {
+  const auto quoted = [](std::string_view word) { return "'" + std::string(word) + "'"; };
+  std::string message = name.empty() ? "Unexpected end of template." : "Encountered unknown tag " + quoted(name) + ".";
+  if (!ends_.empty()) {
+    std::string looking;
+    for (const std::string_view end : ends_.back()) looking += (looking.empty() ? "" : " or ") + quoted(end);
+    bool expected = false;
+    for (const auto& ends : ends_) expected = expected || std::find(ends.begin(), ends.end(), name) != ends.end();
+    message += expected ? " You probably made a nesting mistake. Jinja is expecting this tag, but currently looking for " + looking + "."
+                        : " Jinja was looking for the following tags: " + looking + ".";
+  }
+  const std::size_t own = name.empty() ? 0 : 1;  // the unknown tag itself
+  if (tags_.size() > own) message += " The innermost block that needs to be closed is " + quoted(tags_[tags_.size() - 1 - own]) + ".";
+  fail(message, offset);
 }
 
 // A body in which names of its own live and which `if`s around do not soften.
@@ -342,6 +373,7 @@ void Parser::signature(MacroNode& macro) {
     if (!macro.parameters.empty()) expect_symbol(",");
     const Token name = expect(TokenKind::name);
     macro.parameters.push_back(intern(name.text));
+    macro.missing.push_back(undefined_because(program_.heap, "parameter '" + std::string(name.text) + "' was not provided"));
     if (skip_symbol("=")) {
       macro.defaults.push_back(expression());
       macro.height = std::max(macro.height, height_of(macro.defaults.back()));
@@ -370,6 +402,7 @@ NodeId Parser::macro_statement() {
   MacroNode& done = program_.macros[static_cast<std::size_t>(id)];
   done.parameters = macro.parameters;
   done.defaults = macro.defaults;
+  done.missing = macro.missing;
   done.body = inner;
   return cover(make({.kind = NodeKind::macro, .offset = static_cast<std::uint32_t>(tag.offset), .a = id}, {inner}), macro.height);
 }
@@ -378,6 +411,7 @@ NodeId Parser::call_statement() {
   const Token tag = take();
   MacroNode macro{};
   macro.name = intern("caller");
+  macro.anonymous = true;
   const auto id = static_cast<std::int32_t>(program_.macros.size());
   program_.macros.push_back(macro);
   if (current_.is_symbol("(")) signature(macro);
@@ -392,6 +426,7 @@ NodeId Parser::call_statement() {
   MacroNode& done = program_.macros[static_cast<std::size_t>(id)];
   done.parameters = macro.parameters;
   done.defaults = macro.defaults;
+  done.missing = macro.missing;
   done.body = inner;
   const NodeId node =
       make({.kind = NodeKind::call_block, .offset = static_cast<std::uint32_t>(tag.offset), .a = id, .b = callee}, {callee, inner});
@@ -404,6 +439,69 @@ NodeId Parser::filter_statement() {
   expect(TokenKind::block_end);
   const NodeId inner = scoped_body("endfilter");
   return make({.kind = NodeKind::filter_block, .offset = static_cast<std::uint32_t>(tag.offset), .a = chain, .b = inner}, {chain, inner});
+}
+
+// A block stands where it is written, since there is no other template that could fill it.
+NodeId Parser::block_statement() {
+  const Token tag = take();
+  const Token name = expect(TokenKind::name);
+  if (!blocks_.insert(std::string(name.text)).second) fail("block '" + std::string(name.text) + "' defined twice", tag.offset);
+  if (current_.is_symbol("-"))
+    fail("Block names in Jinja have to be valid Python identifiers and may not contain hyphens, use an underscore instead.",
+         current_.offset);
+  const bool scoped = skip_name("scoped"), required = skip_name("required");
+  expect(TokenKind::block_end);
+  const int loops = std::exchange(loop_nesting_, 0);
+  const std::vector<std::int32_t> open_loops = std::exchange(open_loops_, {});
+  const NodeId inner = scoped_body("endblock");
+  open_loops_ = open_loops;
+  loop_nesting_ = loops;
+  skip_name(name.text);
+  if (required && program_.nodes[static_cast<std::size_t>(inner)].count != 0)
+    fail("Required blocks can only contain comments or whitespace", tag.offset);
+  return make({.kind = NodeKind::block,
+               .offset = static_cast<std::uint32_t>(tag.offset),
+               .a = inner,
+               .b = scoped,
+               .c = required ? intern(name.text) : kNoNode},
+              {inner});
+}
+
+// include, import, from, extends: read in full, and an error when reached, as in an environment that loads nothing.
+NodeId Parser::load_statement() {
+  const Token tag = take();
+  const NodeId name = expression();
+  const auto context = [&] {
+    if ((current_.is_name("with") || current_.is_name("without")) && peek().is_name("context")) take(), take();
+  };
+  if (tag.text == "include") {
+    if (current_.is_name("ignore") && peek().is_name("missing")) take(), take();
+    context();
+  } else if (tag.text == "import") {
+    expect_name("as");
+    simple_target(false);
+    context();
+  } else if (tag.text == "from") {
+    expect_name("import");
+    for (bool more = false; !current_.is(TokenKind::block_end); more = true) {
+      if (more) expect_symbol(",");
+      context();
+      if (current_.is(TokenKind::block_end)) break;
+      const Token imported = expect(TokenKind::name);
+      if (imported.text.starts_with("_")) fail("names starting with an underline can not be imported", imported.offset);
+      if (skip_name("as")) simple_target(false);
+      context();
+    }
+  }
+  return make({.kind = NodeKind::load, .offset = static_cast<std::uint32_t>(tag.offset), .a = name}, {name});
+}
+
+NodeId Parser::autoescape_statement() {
+  const Token tag = take();
+  const NodeId on = expression();
+  expect(TokenKind::block_end);
+  const NodeId inner = scoped_body("endautoescape");
+  return make({.kind = NodeKind::autoescape, .offset = static_cast<std::uint32_t>(tag.offset), .a = on, .b = inner}, {on, inner});
 }
 
 NodeId Parser::with_statement() {

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <initializer_list>
+#include <set>
 #include <string>
 #include <string_view>
 #include <unordered_map>
@@ -21,6 +22,7 @@ class Parser {
   // Statements
   NodeId body(std::initializer_list<std::string_view> ends);
   NodeId statement();
+  NodeId statement_of(const Token& tag);
   NodeId for_statement();
   NodeId if_statement();
   NodeId set_statement();
@@ -29,6 +31,9 @@ class Parser {
   NodeId filter_statement();
   NodeId with_statement();
   NodeId print_statement();
+  NodeId block_statement();
+  NodeId load_statement();
+  NodeId autoescape_statement();
   NodeId loop_control(NodeKind kind);
   NodeId scoped_body(std::string_view end);
   void signature(MacroNode& macro);
@@ -51,7 +56,7 @@ class Parser {
   NodeId postfix(NodeId node);
   NodeId filters_and_tests(NodeId node);
   NodeId subscript(NodeId object);
-  NodeId subscript_part(NodeId object, bool alone);
+  bool is_literal(NodeId id) const;
   NodeId call(NodeId callee);
   NodeId filter(NodeId input, bool inline_start);
   NodeId test(NodeId input);
@@ -85,6 +90,8 @@ class Parser {
   void expect_name(std::string_view s);
   bool ends_tuple(std::string_view end_word) const;
   [[noreturn]] void fail(const std::string& message, std::size_t offset) const;
+  static std::string described(const Token& token);
+  [[noreturn]] void fail_tag(std::string_view name, std::size_t offset) const;
   [[noreturn]] void fail_unexpected(const Token& token, std::string_view expected) const;
 
   class Nested;  // counts recursion
@@ -102,8 +109,11 @@ class Parser {
   std::vector<std::uint16_t> heights_;
   std::unordered_map<std::string, NameId> interned_;
   std::vector<std::int32_t> open_macros_, open_loops_;
-  int loop_nesting_ = 0;  // loops around the current statement inside the innermost macro
-  bool soft_ = false;     // inside an `if`: an unknown filter or test fails only when reached, as in jinja2
+  std::set<std::string> blocks_;
+  std::vector<std::string_view> tags_;               // statements that are open
+  std::vector<std::vector<std::string_view>> ends_;  // and the words that each body may end with
+  int loop_nesting_ = 0;                             // loops around the current statement inside the innermost macro
+  bool soft_ = false;                                // inside an `if`: an unknown filter or test fails only when reached, as in jinja2
   int depth_ = 0;
 };
 

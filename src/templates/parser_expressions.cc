@@ -2,6 +2,7 @@
 #include <charconv>
 #include <cstdlib>
 
+#include "templates/big_integer.h"
 #include "templates/parser.h"
 #include "templates/text.h"
 
@@ -93,6 +94,12 @@ NodeId Parser::conditional() {
     if (skip_name("else")) {
       const Nested nested(*this);
       otherwise = conditional();
+    }
+    if (otherwise == kNoNode) {
+      const auto line = 1 + std::count(program_.source.begin(), program_.source.begin() + static_cast<std::ptrdiff_t>(start.offset), '\n');
+      otherwise = constant(undefined_because(program_.heap, "the inline if-expression on line " + std::to_string(line) +
+                                                                " evaluated to false and no else section was defined."),
+                           start.offset);
     }
     value = make({.kind = NodeKind::conditional, .offset = at(start), .a = test, .b = value, .c = otherwise}, {test, value, otherwise});
   }
@@ -286,10 +293,8 @@ NodeId Parser::number_literal() {
   std::int64_t value = 0;
   const auto result = std::from_chars(digits.data(), digits.data() + digits.size(), value, base);
   if (result.ec == std::errc()) return constant(Value::of(value), token.offset);
-  if (base != 10) fail("an integer does not fit in 64 bits", token.offset);
-  Value big = make_string(program_.heap, digits);
-  big.kind = Kind::big;
-  return constant(big, token.offset);
+  if (base == 10 && digits.size() > 4300) fail("Exceeds the limit (4300 digits) for integer string conversion", token.offset);
+  return constant(BigInteger::parse(digits, static_cast<unsigned>(base)).value(program_.heap), token.offset);
 }
 
 bool Parser::ends_tuple(std::string_view end_word) const {
@@ -308,7 +313,7 @@ NodeId Parser::tuple(bool with_conditional, bool parentheses, std::string_view e
     is_tuple = true;
   } while (skip_symbol(","));
   if (!is_tuple && !items.empty()) return items[0];
-  if (!is_tuple && !parentheses) fail_unexpected(current_, "an expression");
+  if (!is_tuple && !parentheses) fail("Expected an expression, got '" + described(current_) + "'", current_.offset);
   return make_list_node(NodeKind::tuple, at(start), items);
 }
 
@@ -362,6 +367,18 @@ NodeId Parser::filters_and_tests(NodeId node) {
   }
 }
 
+// What jinja2 folds while it compiles, where a subscript that Python refuses is undefined and no error.
+bool Parser::is_literal(NodeId id) const {
+  if (id == kNoNode) return true;
+  const Node& node = program_.nodes[static_cast<std::size_t>(id)];
+  if (node.kind == NodeKind::constant) return true;
+  if (node.kind == NodeKind::negative || node.kind == NodeKind::positive) return is_literal(node.a);
+  if (node.kind != NodeKind::list && node.kind != NodeKind::tuple && node.kind != NodeKind::dict) return false;
+  for (std::int32_t i = 0; i < node.count; ++i)
+    if (!is_literal(program_.lists[static_cast<std::size_t>(node.first + i)])) return false;
+  return true;
+}
+
 NodeId Parser::subscript(NodeId object) {
   const Token token = take();
   if (token.text == ".") {
@@ -390,6 +407,9 @@ NodeId Parser::subscript(NodeId object) {
     if (!current_.is_symbol(":") && !current_.is_symbol("]")) stop = expression();
     if (skip_symbol(":") && !current_.is_symbol("]")) step = expression();
     expect_symbol("]");
+    if (is_literal(object) && is_literal(first) && is_literal(stop) && is_literal(step))
+      return make({.kind = NodeKind::constant_slice, .offset = at(token), .a = object, .b = first, .c = stop, .d = step},
+                  {object, first, stop, step});
     return make({.kind = NodeKind::slice, .offset = at(token), .a = object, .b = first, .c = stop, .d = step}, {object, first, stop, step});
   }
   expect_symbol("]");

@@ -17,27 +17,28 @@ constexpr NodeId kNoNode = -1;
 
 enum class NodeKind : std::uint8_t {
   // Expressions. a, b, c, d as said; "items" = program.lists[first, first + count).
-  constant,     // a: constant
-  name,         // a: name
-  attribute,    // a: object, b: name
-  item,         // a: object, b: key
-  slice,        // a: object, b: start, c: stop, d: step
-  call,         // a: callee, b: arguments
-  filter,       // a: input (none: the text of a filter block), b: arguments, c: filter, d: name
-  test,         // a: input, b: arguments, c: test, d: name
-  list,         // items
-  tuple,        // items
-  dict,         // items: key, value, key, value …
-  sum,          // items: a + b + c …
-  join,         // items: a ~ b ~ c …
-  binary,       // op, a, b
-  negative,     // a
-  positive,     // a
-  logical_not,  // a
-  logical_and,  // items
-  logical_or,   // items
-  compare,      // a, items: comparison, operand, comparison, operand …
-  conditional,  // a: test, b: then, c: else
+  constant,        // a: constant
+  name,            // a: name
+  attribute,       // a: object, b: name
+  item,            // a: object, b: key
+  slice,           // a: object, b: start, c: stop, d: step
+  constant_slice,  // the same of literals: what cannot be sliced is undefined
+  call,            // a: callee, b: arguments
+  filter,          // a: input (none: the text of a filter block), b: arguments, c: filter, d: name
+  test,            // a: input, b: arguments, c: test, d: name
+  list,            // items
+  tuple,           // items
+  dict,            // items: key, value, key, value …
+  sum,             // items: a + b + c …
+  join,            // items: a ~ b ~ c …
+  binary,          // op, a, b
+  negative,        // a
+  positive,        // a
+  logical_not,     // a
+  logical_and,     // items
+  logical_or,      // items
+  compare,         // a, items: comparison, operand, comparison, operand …
+  conditional,     // a: test, b: then, c: else
   // Statements
   text,          // a: constant
   output,        // a: expression
@@ -53,6 +54,9 @@ enum class NodeKind : std::uint8_t {
   with,          // items: target, value …; a: body
   loop_break,
   loop_continue,
+  block,       // a: body; b: whether it sees the names around it
+  load,        // a: the name of a template: an error when reached
+  autoescape,  // a: expression, b: body
   // Targets of an assignment: name, tuple, and
   space_attribute,  // a: name, b: attribute
 };
@@ -82,10 +86,12 @@ struct LoopNode {
 struct MacroNode {
   NameId name;
   std::vector<NameId> parameters;
+  std::vector<Value> missing;    // what each parameter is when neither given nor defaulted
   std::vector<NodeId> defaults;  // as many as parameters; kNoNode where there is none
   NodeId body;
   std::uint32_t height = 0;  // of the tallest default
   bool uses_caller = false, uses_varargs = false, uses_kwargs = false;
+  bool anonymous = false;  // the body of a call block
 };
 
 struct NameInfo {

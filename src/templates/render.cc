@@ -138,7 +138,10 @@ Render::Flow Render::execute(NodeId id) {
     case NodeKind::filter_block: {
       Value text;
       if (const Flow flow = capture(n.b, text); flow != Flow::next) return flow;
-      print(apply_chain(n.a, text));
+      const Value filtered = apply_chain(n.a, text);
+      if (!filtered.is(Kind::string))
+        throw Error(Code::invalid_argument, "sequence item 0: expected str instance, " + std::string(type_name(filtered)) + " found");
+      print(filtered);
       break;
     }
     case NodeKind::generation: {
@@ -148,6 +151,31 @@ Render::Flow Render::execute(NodeId id) {
       break;
     }
     case NodeKind::with: return with(n);
+    case NodeKind::block: {
+      if (n.c != kNoNode)
+        throw Error(Code::invalid_argument,
+                    "Required block '" + std::string(program_.names[static_cast<std::size_t>(n.c)].text.text()) + "' not found");
+      Scope* outer = scope_;
+      Scope* root = outer;
+      while (n.b == 0 && root->outer) root = root->outer;
+      scope_ = open_scope(root);
+      execute(n.a);
+      scope_ = outer;
+      break;
+    }
+    case NodeKind::load:
+      evaluate(n.a);
+      offset_ = n.offset;
+      throw Error(Code::invalid_argument, "no loader for this environment specified");
+    case NodeKind::autoescape: {
+      const bool outer = std::exchange(escaping_, truth(evaluate(n.a)));
+      Scope* outer_scope = scope_;
+      scope_ = open_scope(outer_scope);
+      const Flow flow = execute(n.b);
+      scope_ = outer_scope;
+      escaping_ = outer;
+      return flow;
+    }
     case NodeKind::loop_break: return Flow::loop_break;
     case NodeKind::loop_continue: return Flow::loop_continue;
     default: throw Error(Code::internal, "an expression where a statement should be");
@@ -155,11 +183,15 @@ Render::Flow Render::execute(NodeId id) {
   return Flow::next;
 }
 
-void Render::print(const Value& value) { write_str(*out_, value); }
+void Render::print(const Value& value) {
+  if (!escaping_ || (value.is(Kind::string) && value.markup)) return write_str(*out_, value);
+  const Value text = to_string(heap_, value);
+  out_->add(html_escape(text.text()), any_untrusted(*text.string));
+}
 
 void Render::output(const Node& n) {
   const Node& value = node(n.a);
-  if (value.kind != NodeKind::sum && value.kind != NodeKind::join) return print(evaluate(n.a));
+  if (escaping_ || (value.kind != NodeKind::sum && value.kind != NodeKind::join)) return print(evaluate(n.a));
   // The parts of a sum or join of strings go straight to the output, without making the whole string first.
   constexpr std::int32_t kParts = 16;
   Value parts[kParts];
@@ -227,14 +259,14 @@ Render::Flow Render::capture(NodeId body, Value& text) {
   const Flow flow = execute(body);
   scope_ = outer;
   out_ = outer_out;
-  text = writer.take();
+  text = writer.take(escaping_);
   return flow;
 }
 
 Value Render::make_macro(const MacroNode& macro) {
   for (Scope* s = scope_; s && !s->kept; s = s->outer) s->kept = true;
   Macro* made = heap_.make<Macro>();
-  *made = {&macro, scope_};
+  *made = {&macro, scope_, macro.anonymous ? Value::none() : program_.names[static_cast<std::size_t>(macro.name)].text};
   Value v = Value::of(Kind::macro);
   v.macro = made;
   return v;

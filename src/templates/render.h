@@ -1,6 +1,7 @@
 #pragma once
 
 #include <chrono>
+#include <deque>
 #include <string>
 #include <vector>
 
@@ -27,6 +28,7 @@ struct Scope {
 struct Macro {
   const MacroNode* node;
   Scope* scope;
+  Value name;  // none of a call block's body
 };
 
 /// `loop` of a for statement. `items` grows as the condition lets items of `source` through.
@@ -65,11 +67,15 @@ class Render {
   Value attribute(const Value& object, std::string_view name);
   /// object[key]: items before methods.
   Value item(const Value& object, const Value& key);
-  /// "a.b.0" and the like, as the filters' attribute= reads it.
-  Value path(const Value& object, const Value& path);
+  /// "a.b.0" and the like, as the filters' attribute= reads it. Where a part is undefined, `otherwise` stands in.
+  Value path(const Value& object, const Value& path, const Value& otherwise = {});
   /// Counts work that is done in bulk (bytes, items), and looks at the clock now and then.
   void work(std::size_t amount);
   void check_changeable(const Heap* owner) const;
+  /// The next of a sequence of numbers that is the same in every render.
+  std::size_t random() { return (random_ = random_ * 6364136223846793005u + 1442695040888963407u) >> 33; }
+  /// Keeps an error that a generator is to raise when it is read.
+  const Error* remember(const Error& error) { return &failures_.emplace_back(error); }
 
  private:
   enum class Flow { next, loop_break, loop_continue };
@@ -104,6 +110,7 @@ class Render {
   struct CallValues;
   void collect(std::int32_t id, CallValues& values, const Value* caller = nullptr);
   Value attribute(const Value& object, NameId name);
+  Value plain_attribute(const Value& object, std::string_view name) const;
   Value loop_attribute(const Value& object, NameId name);
   Value call_macro(const Macro& macro, const Arguments& arguments);
   Value call_loop(Loop& loop, const Arguments& arguments);
@@ -129,9 +136,12 @@ class Render {
   Writer writer_;
   Writer* out_;
   Scope* scope_;
+  std::deque<Error> failures_;
   std::vector<Value> known_;  // names of the context and globals, looked up at their first use
   std::uint32_t offset_ = 0;
   std::size_t steps_ = 0, work_ = 0, depth_ = 0, calls_ = 0;
+  std::uint64_t random_ = 1;
+  bool escaping_ = false;  // inside {% autoescape true %}
   std::chrono::steady_clock::time_point deadline_;
 };
 

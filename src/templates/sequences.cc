@@ -1,6 +1,7 @@
 #include <algorithm>
 
 #include "templates/operators.h"
+#include "templates/render.h"
 
 // Reading containers: items, slices, iteration, length; and how values print.
 namespace quern::templates {
@@ -14,7 +15,8 @@ Value missing(Heap& heap, const Value& object, const Value& key) {
   Value v;
   v.owner = object.kind;
   Writer name(heap);
-  write_str(name, key);
+  v.element = !key.is(Kind::string);
+  v.element ? write_repr(name, key) : write_str(name, key);
   v.string = name.take().string;
   return v;
 }
@@ -57,8 +59,7 @@ void write_list(Writer& out, const List& list, int depth) {
     case Sequence::tuple:
     case Sequence::group: return write_items(out, list, "(", ")", depth);
     case Sequence::range: {
-      const std::int64_t stop = list.start + static_cast<std::int64_t>(list.size) * list.step;
-      out.add("range(" + std::to_string(list.start) + ", " + std::to_string(list.taken ? static_cast<std::int64_t>(list.taken) : stop));
+      out.add("range(" + std::to_string(list.start) + ", " + std::to_string(list.stop));
       if (list.step != 1) out.add(", " + std::to_string(list.step));
       return out.add(")");
     }
@@ -108,6 +109,13 @@ void write_repr(Writer& out, const Value& v, int depth) {
       out.add("<Namespace ");
       write_dict(out, *v.dict, depth);
       return out.add(">");
+    case Kind::macro:
+      if (!v.macro->name.is(Kind::string)) return out.add("<Macro anonymous>");
+      return out.add("<Macro " + string_repr(v.macro->name.text()) + ">");
+    case Kind::loop: return out.add("<LoopContext " + std::to_string(v.loop->index0 + 1) + "/" + std::to_string(v.loop->items->size) + ">");
+    case Kind::function:
+      if (!v.function->class_name.empty()) return out.add("<class '" + std::string(v.function->class_name) + "'>");
+      return out.add("<function " + std::string(v.function->row.name) + ">");
     default: return out.add("<" + std::string(type_name(v)) + ">");
   }
 }
@@ -122,9 +130,12 @@ Value to_string(Heap& heap, const Value& v) {
 Value get_item(Heap& heap, const Value& object, const Value& key) {
   if (object.is(Kind::undefined)) fail_undefined(object);
   if (object.is(Kind::dict)) {
-    const bool hashable = !key.is(Kind::dict) && !(key.is(Kind::list) && key.list->type == Sequence::list);
-    const Value* found = hashable ? object.dict->find(key) : nullptr;
-    return found ? *found : missing(heap, object, key);
+    try {
+      if (const Value* found = object.dict->find(key)) return *found;
+    } catch (const Error& error) {
+      if (error.code() != Code::invalid_argument) throw;  // a key that cannot be hashed is in no dict
+    }
+    return missing(heap, object, key);
   }
   const bool integer = key.is(Kind::integer) || key.is(Kind::boolean);
   if (integer && object.is(Kind::list) && object.list->type <= Sequence::range) {
@@ -151,6 +162,8 @@ Value get_item(Heap& heap, const Value& object, const Value& key) {
 Value slice(Heap& heap, const Value& object, const Value& start, const Value& stop, const Value& step) {
   if (object.is(Kind::undefined)) fail_undefined(object);
   if (object.is(Kind::dict)) fail("unhashable type: 'slice'");
+  if (!object.is(Kind::string) && !(object.is(Kind::list) && object.list->type <= Sequence::range))
+    fail("'" + std::string(type_name(object)) + "' object is not subscriptable");
   if (object.is(Kind::string)) {
     const std::string_view text = object.text();
     const bool ascii = std::all_of(text.begin(), text.end(), [](char c) { return static_cast<signed char>(c) >= 0; });
@@ -169,17 +182,20 @@ Value slice(Heap& heap, const Value& object, const Value& start, const Value& st
       out.add(*chars->at(static_cast<std::size_t>(i)).string);
     return out.take(object.markup);
   }
-  if (!object.is(Kind::list) || object.list->type > Sequence::range) return missing(heap, object, Value::none());
   const List& list = *object.list;
   const Bounds b = slice_bounds(static_cast<std::int64_t>(list.size), start, stop, step);
+  if (list.type == Sequence::range) {
+    List* result = make_list(heap, 0, Sequence::range);
+    result->start = list.start + b.start * list.step;
+    result->stop = list.start + b.stop * list.step;
+    result->step = list.step * b.step;
+    const std::int64_t way = b.step > 0 ? b.stop - b.start : b.start - b.stop;
+    if (way > 0) result->size = static_cast<std::size_t>((way - 1) / std::abs(b.step) + 1);
+    return Value::of(result);
+  }
   List* result = make_list(heap, 0, list.type == Sequence::list ? Sequence::list : Sequence::tuple);
   for (std::int64_t i = b.start; b.step > 0 ? i < b.stop : i > b.stop; i += b.step)
     append(heap, *result, list.at(static_cast<std::size_t>(i)));
-  if (list.type == Sequence::range) {
-    result->type = Sequence::range;
-    result->start = list.start + b.start * list.step;
-    result->step = list.step * b.step;
-  }
   return Value::of(result);
 }
 
@@ -191,6 +207,7 @@ List* iterate(Heap& heap, const Value& v) {
   switch (v.kind) {
     case Kind::list: {
       if (v.list->type != Sequence::generator) return v.list;
+      if (v.list->failure != nullptr) throw Error(*v.list->failure);
       List* rest = heap.make<List>();
       rest->data = v.list->data + v.list->taken;
       rest->size = rest->capacity = v.list->size - v.list->taken;
@@ -208,7 +225,9 @@ List* iterate(Heap& heap, const Value& v) {
       for (std::size_t i = 0; i < text.size();) {
         const std::size_t begin = i;
         next_code_point(text, i);
-        append(heap, *chars, substring(heap, v, begin, i));
+        Value one = substring(heap, v, begin, i);
+        one.markup = false;  // as Python's iteration over Markup
+        append(heap, *chars, one);
       }
       return chars;
     }

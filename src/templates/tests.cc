@@ -43,6 +43,7 @@ Value has_case(Render& r, const Value& v, const Value*, Args) {
   for (std::size_t i = 0; i < text.string->size;) {
     const char32_t c = next_code_point(text.text(), i);
     if (kUpper ? is_lower(c) : is_upper(c)) return Value::of(false);
+    if (is_title(c)) return Value::of(false);
     cased = cased || (kUpper ? is_upper(c) : is_lower(c));
   }
   return Value::of(cased);
@@ -53,6 +54,12 @@ Value sequence(Render&, const Value& v, const Value*, Args) {
 }
 
 Value same(Render&, const Value& v, const Value* a, Args) { return Value::of(v.kind == a[0].kind && equal(v, a[0])); }
+
+template <const Row* (*kFind)(std::string_view)>
+Value known(Render&, const Value& v, const Value*, Args) {
+  if (v.is(Kind::dict) || (v.is(Kind::list) && v.list->type != Sequence::range)) hash(v);  // fails where Python does
+  return Value::of(v.is(Kind::string) && kFind(v.text()) != nullptr);
+}
 
 Value equals(Render&, const Value& v, const Value* a, Args) { return Value::of(equal(v, a[0])); }
 Value differs(Render&, const Value& v, const Value* a, Args) { return Value::of(!equal(v, a[0])); }
@@ -73,7 +80,7 @@ constexpr Row kRows[] = {
     {"escaped", [](Render&, const Value& v, const Value*, Args) { return Value::of(v.is(Kind::string) && v.markup); }},
     {"even", has_remainder<0>},
     {"false", [](Render&, const Value& v, const Value*, Args) { return Value::of(v.is(Kind::boolean) && !v.boolean); }},
-    {"filter", [](Render&, const Value& v, const Value*, Args) { return Value::of(v.is(Kind::string) && find_filter(v.text())); }},
+    {"filter", known<find_filter>},
     {"float", is_kind<Kind::real>},
     {"ge", ordered<Order::ge>, {"other"}},
     {"greaterthan", ordered<Order::gt>, {"other"}},
@@ -93,7 +100,7 @@ constexpr Row kRows[] = {
     {"sameas", same, {"other"}},
     {"sequence", sequence},
     {"string", is_kind<Kind::string>},
-    {"test", [](Render&, const Value& v, const Value*, Args) { return Value::of(v.is(Kind::string) && find_test(v.text())); }},
+    {"test", known<find_test>},
     {"true", [](Render&, const Value& v, const Value*, Args) { return Value::of(v.is(Kind::boolean) && v.boolean); }},
     {"undefined", is_kind<Kind::undefined>},
     {"upper", has_case<true>},

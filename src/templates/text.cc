@@ -1,7 +1,5 @@
 #include "templates/text.h"
 
-#include <utf8proc.h>
-
 #include <algorithm>
 #include <charconv>
 #include <cmath>
@@ -10,8 +8,6 @@
 
 namespace quern::templates {
 namespace {
-
-int category(char32_t c) { return static_cast<int>(utf8proc_category(static_cast<utf8proc_int32_t>(c))); }
 
 // Length of the well-formed sequence at `pos`, 0 if there is none.
 std::size_t sequence_length(std::string_view t, std::size_t pos) {
@@ -51,22 +47,6 @@ std::pair<std::size_t, std::size_t> strip_if(std::string_view text, bool left, b
     end = start;
   }
   return {begin, end};
-}
-
-void append_upper(std::string& out, char32_t c) {
-  if (c == 0xdf)
-    out += "SS";  // the one common letter whose upper case is two
-  else
-    append_code_point(out, static_cast<char32_t>(utf8proc_toupper(static_cast<utf8proc_int32_t>(c))));
-}
-void append_lower(std::string& out, char32_t c) {
-  append_code_point(out, static_cast<char32_t>(utf8proc_tolower(static_cast<utf8proc_int32_t>(c))));
-}
-void append_title(std::string& out, char32_t c) {
-  if (c == 0xdf)
-    out += "Ss";
-  else
-    append_code_point(out, static_cast<char32_t>(utf8proc_totitle(static_cast<utf8proc_int32_t>(c))));
 }
 
 }  // namespace
@@ -163,66 +143,6 @@ bool is_space(char32_t c) {
          (c >= 0x2000 && c <= 0x200a) || c == 0x2028 || c == 0x2029 || c == 0x202f || c == 0x205f || c == 0x3000;
 }
 
-bool is_printable(char32_t c) {
-  if (c < 0x7f) return c >= 0x20;
-  switch (category(c)) {
-    case UTF8PROC_CATEGORY_CC:
-    case UTF8PROC_CATEGORY_CF:
-    case UTF8PROC_CATEGORY_CS:
-    case UTF8PROC_CATEGORY_CO:
-    case UTF8PROC_CATEGORY_CN:
-    case UTF8PROC_CATEGORY_ZL:
-    case UTF8PROC_CATEGORY_ZP:
-    case UTF8PROC_CATEGORY_ZS: return false;
-    default: return true;
-  }
-}
-
-bool is_letter(char32_t c) {
-  const int k = category(c);
-  return k >= UTF8PROC_CATEGORY_LU && k <= UTF8PROC_CATEGORY_LO;
-}
-bool is_digit(char32_t c) {
-  // Python also counts superscripts and circled digits (Numeric_Type=Digit); of those only the common ones are known here.
-  return category(c) == UTF8PROC_CATEGORY_ND || c == 0xb2 || c == 0xb3 || c == 0xb9 || c == 0x2070 || (c >= 0x2074 && c <= 0x2079) ||
-         (c >= 0x2080 && c <= 0x2089) || (c >= 0x2460 && c <= 0x2468);
-}
-bool is_upper(char32_t c) { return category(c) == UTF8PROC_CATEGORY_LU; }
-bool is_lower(char32_t c) { return category(c) == UTF8PROC_CATEGORY_LL || c == 0xaa || c == 0xba; }
-
-std::string upper(std::string_view text) {
-  std::string out;
-  out.reserve(text.size());
-  for (std::size_t i = 0; i < text.size();) append_upper(out, next_code_point(text, i));
-  return out;
-}
-
-std::string lower(std::string_view text) {
-  std::string out;
-  out.reserve(text.size());
-  for (std::size_t i = 0; i < text.size();) append_lower(out, next_code_point(text, i));
-  return out;
-}
-
-std::string title(std::string_view text) {
-  std::string out;
-  bool inside = false;
-  for (std::size_t i = 0; i < text.size();) {
-    const char32_t c = next_code_point(text, i);
-    inside ? append_lower(out, c) : append_title(out, c);
-    const int k = category(c);
-    inside = k == UTF8PROC_CATEGORY_LU || k == UTF8PROC_CATEGORY_LL || k == UTF8PROC_CATEGORY_LT;
-  }
-  return out;
-}
-
-std::string capitalize(std::string_view text) {
-  std::string out;
-  std::size_t i = 0;
-  if (!text.empty()) append_title(out, next_code_point(text, i));
-  return out + lower(text.substr(i));
-}
-
 std::pair<std::size_t, std::size_t> strip(std::string_view text, bool left, bool right) { return strip_if(text, left, right, is_space); }
 
 std::pair<std::size_t, std::size_t> strip(std::string_view text, std::string_view chars, bool left, bool right) {
@@ -262,8 +182,18 @@ std::string float_repr(double value) {
   return out + mantissa.substr(0, static_cast<std::size_t>(exponent) + 1) + "." + mantissa.substr(static_cast<std::size_t>(exponent) + 1);
 }
 
-std::string string_repr(std::string_view text) {
+namespace {
+
+void append_escape(std::string& out, char32_t c) {
   static constexpr char kHex[] = "0123456789abcdef";
+  const int width = c < 0x100 ? 2 : c < 0x10000 ? 4 : 8;
+  out += width == 2 ? "\\x" : width == 4 ? "\\u" : "\\U";
+  for (int shift = (width - 1) * 4; shift >= 0; shift -= 4) out += kHex[c >> shift & 15];
+}
+
+}  // namespace
+
+std::string string_repr(std::string_view text) {
   const char quote = text.find('\'') != text.npos && text.find('"') == text.npos ? '"' : '\'';
   std::string out(1, quote);
   for (std::size_t i = 0; i < text.size();) {
@@ -281,12 +211,19 @@ std::string string_repr(std::string_view text) {
     } else if (is_printable(c)) {
       out += text.substr(start, i - start);
     } else {
-      const int width = c < 0x100 ? 2 : c < 0x10000 ? 4 : 8;
-      out += width == 2 ? "\\x" : width == 4 ? "\\u" : "\\U";
-      for (int shift = (width - 1) * 4; shift >= 0; shift -= 4) out += kHex[c >> shift & 15];
+      append_escape(out, c);
     }
   }
   return out += quote;
+}
+
+std::string ascii(std::string_view repr) {
+  std::string out;
+  for (std::size_t i = 0; i < repr.size();) {
+    const char32_t c = next_code_point(repr, i);
+    c < 0x80 ? void(out += static_cast<char>(c)) : append_escape(out, c);
+  }
+  return out;
 }
 
 void Writer::mark(bool untrusted) {

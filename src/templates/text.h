@@ -24,11 +24,18 @@ std::string to_valid_utf8(std::string_view text);
 bool is_space(char32_t c);
 bool is_printable(char32_t c);
 bool is_letter(char32_t c);
+bool is_mark(char32_t c);
+bool is_letter_number(char32_t c);  // Roman numerals and the like
+bool is_decimal(char32_t c);
 bool is_digit(char32_t c);
+bool is_numeric(char32_t c);
 bool is_upper(char32_t c);
 bool is_lower(char32_t c);
+bool is_title(char32_t c);
 std::string upper(std::string_view text);
 std::string lower(std::string_view text);
+std::string fold_case(std::string_view text);
+std::string swap_case(std::string_view text);
 std::string title(std::string_view text);  // str.title: a letter after a non-letter is upper case
 std::string capitalize(std::string_view text);
 
@@ -48,6 +55,8 @@ std::string html_escape(std::string_view text);
 /// As Python's repr: shortest digits that read back, 1.0, 1e-07, 1e+16, inf, nan.
 std::string float_repr(double value);
 std::string string_repr(std::string_view text);
+/// Python's ascii() of a text that is a repr already: what is not ASCII becomes an escape.
+std::string ascii(std::string_view repr);
 
 /// Collects text with its origin; every byte counts against the heap's limit and `limit`.
 class Writer {

@@ -4,6 +4,7 @@
 #include <cstring>
 #include <functional>
 
+#include "templates/big_integer.h"
 #include "templates/operators.h"
 #include "templates/text.h"
 
@@ -93,12 +94,14 @@ const Value* Dict::find(const Value& key) const {
 std::size_t hash(const Value& v, int depth) {
   count_work(1);
   switch (v.kind) {
-    case Kind::string:
-    case Kind::big: return mix(std::hash<std::string_view>{}(v.text()));
+    case Kind::string: return mix(std::hash<std::string_view>{}(v.text()));
+    case Kind::big: return mix(std::hash<double>{}(BigInteger::of(v).real()));
     case Kind::boolean: return mix(std::hash<double>{}(v.boolean));
     case Kind::integer: return mix(std::hash<double>{}(static_cast<double>(v.integer)));
     case Kind::real: return mix(std::hash<double>{}(v.real));
     case Kind::list: {
+      if (v.list->type == Sequence::generator) return 7;
+      if (v.list->type == Sequence::range) return mix(v.list->size * 1000003 ^ hash(v.list->size != 0 ? v.list->at(0) : Value::none()));
       if (v.list->type != Sequence::tuple && v.list->type != Sequence::group) break;
       if (depth > kMaxDepth) throw Error(Code::resource_exhausted, "a value is nested too deeply");
       std::size_t h = 17;
@@ -110,6 +113,13 @@ std::size_t hash(const Value& v, int depth) {
     default: return 5;
   }
   throw Error(Code::invalid_argument, "unhashable type: '" + std::string(type_name(v)) + "'");
+}
+
+Value undefined_because(Heap& heap, std::string_view message) {
+  Value v;
+  v.element = true;
+  v.string = make_string(heap, message).string;
+  return v;
 }
 
 Value view_string(Heap& heap, std::string_view text, bool untrusted) {

@@ -86,6 +86,7 @@ struct Function;
 struct Value {
   Kind kind = Kind::undefined;
   bool markup = false;        // a string that is already HTML-escaped (filters `safe` and `escape`)
+  bool element = false;       // of undefined: `string` is the repr of a key; with no owner, the whole message
   Kind owner = Kind::absent;  // of undefined: what kind of value lacked the attribute `string`; absent = a plain name
   union {
     bool boolean;
@@ -168,9 +169,10 @@ struct List {
   Value* data = nullptr;
   std::size_t size = 0, capacity = 0;
   Sequence type = Sequence::list;
-  const Heap* heap = nullptr;        // who may change it
-  std::size_t taken = 0;             // generator: how many items are gone
-  std::int64_t start = 0, step = 0;  // range: data stays null
+  const Heap* heap = nullptr;                  // who may change it
+  std::size_t taken = 0;                       // generator: how many items are gone
+  const Error* failure = nullptr;              // generator: what reading it raises; jinja2's are lazy, ours remember
+  std::int64_t start = 0, stop = 0, step = 0;  // range: data stays null
 
   Value at(std::size_t i) const { return type == Sequence::range ? Value::of(start + static_cast<std::int64_t>(i) * step) : data[i]; }
 };
@@ -190,6 +192,9 @@ struct Dict {
   const Value* find(std::string_view key) const;  // nullptr if absent
   const Value* find(const Value& key) const;
 };
+
+/// Undefined, and what using it says.
+Value undefined_because(Heap& heap, std::string_view message);
 
 /// Makers. Text that is not UTF-8 gets U+FFFD in place of what is wrong.
 Value make_string(Heap& heap, std::string_view text, bool untrusted = false);

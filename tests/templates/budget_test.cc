@@ -194,7 +194,7 @@ TEST(TemplateParser, says_line_and_column) {
     }
     return std::string();
   };
-  EXPECT_EQ(message("a\n  {{ é + }}"), "unexpected end of print statement (in chat template, line 2, column 10)");
+  EXPECT_EQ(message("a\n  {{ é + }}"), "unexpected 'end of print statement' (in chat template, line 2, column 10)");
   EXPECT_EQ(message("a\nb {{ messages[0] }}"), "'messages' is undefined (in chat template, line 2, column 14)");
   EXPECT_EQ(message("\n\n   {{ raise_exception('no tools') }}"), "no tools (in chat template, line 3, column 22)");
   EXPECT_EQ(message("{{ 'x' | shout }}"), "No filter named 'shout'. (in chat template, line 1, column 10)");

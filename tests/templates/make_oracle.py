@@ -17,6 +17,52 @@ CONTEXT = {
 }
 
 SNIPPETS = {
+    "completeness": r"""
+{{ 12345678901234567890 + 1 }} {{ big * big }} {{ big - big }} {{ -big }} {{ big // 7 }} {{ big % 7 }} {{ -big // 7 }} {{ -big % 7 }} {{ 7 % -big }} {{ big / 3 }} {{ 1 / big }}
+{{ 2 ** 100 }} {{ (-3) ** 51 }} {{ 9223372036854775807 + 1 }} {{ -9223372036854775807 - 2 }} {{ 9223372036854775807 * 2 - 9223372036854775807 }}
+{{ big == 123456789012345678901234567890 }} {{ big > 1e29 }} {{ big < 1e30 }} {{ 9007199254740993 == 9007199254740992.0 }} {{ 1e30 | int }} {{ '99999999999999999999' | int + 1 }}
+{{ big | string | length }} {{ '%d %x %,' % (big, big, 1) }}
+{{ '%d %x' % (big, big) }} {{ '{:,} {:x} {:e}'.format(big, big, big) }} {{ big | abs }} {{ -big | abs }} {{ big | round(-25) }} {{ 25 | round(-1) }} {{ 35 | round(-1) }} {{ [big, 1] | sort }}
+{{ 0xffffffffffffffffffff }} {{ 12345678901234567890123 | tojson }} {{ {big: 1}[big] }} {{ big is integer }} {{ big is odd }} {{ big.bit_length() }} {{ 10.bit_count() }} {{ 0.75.as_integer_ratio() }}
+{{ 10 ** 400 / 10 ** 399 }} {{ 7.0 // 0.1 }} {{ -7.5 // 2 }} {{ 1e308 * 10 }} {{ -0.0 // 1 }} {{ 5.5 % -2 }}
+{{ 'ﬁ ŉ ß ǆ ΑΣ ΑΣΑ İ' | upper }} {{ 'ΑΣ ΑΣΑ İ Σ' | lower }} {{ 'ﬁne ǆ ßx' | title }} {{ 'ﬁne ǆ ßx'.title() }} {{ 'ßﬁΣ'.casefold() }} {{ 'ǆX'.swapcase() }} {{ 'ﬁX'.capitalize() }}
+{{ '½'.isdigit() }}{{ '½'.isnumeric() }}{{ '五'.isnumeric() }}{{ '²'.isdigit() }}{{ '²'.isdecimal() }}{{ '٣'.isdecimal() }}{{ 'Ⅷ'.isupper() }}{{ 'ⅷ'.islower() }}{{ 'ǅ'.istitle() }}{{ 'a1_'.isidentifier() }}{{ '1a'.isidentifier() }}
+{{ '{a} {b[0]} {c.x}'.format_map({'a': 1, 'b': [2], 'c': {'x': 3}}) }} {{ 'abc'.translate({97: 'X', 98: none, 99: 100}) }} {{ '{!r} {!s} {!a}'.format('é', 'é', 'é') }}
+{{ '{0} {}'.format(1, 2) }}
+{{ '{} {:>{}}'.format(1, 'x', 4) }} {{ '{:05d} {:<05d}| {:+,} {:_x} {:#b} {:c} {:z.1f} {:010,d}'.format(42, 42, 1234567, 65535, 5, 65, -0.01, 1234) }} {{ '{:05}|{:<05}|{:*^7}'.format('ab', 'ab', 'ab') }}
+{{ '%a %r' % ('é', 'é') }} {{ '%c%c' % (65, 'z') }} {{ '%5%' % () }}
+{{ '%% %d' % 3 }} {{ '% %' % 3 }}
+{{ 5.real }} {{ 5.imag }} {{ 2.5.imag }} {{ true.numerator }} {{ range(1, 9, 2).start }}{{ range(1, 9, 2).stop }}{{ range(1, 9, 2).step }} {{ range(9, 0, -2)[1:3] }} {{ range(5)[::-1] }} {{ 1.5.is_integer() }} {{ 1e3.hex() }} {{ {}.fromkeys('ab', 1) }} {{ d.keys().isdisjoint(['q']) }}
+{% for x in l %}{{ loop }}{% endfor %}{% macro m() %}{% endmacro %}{{ m }}{% macro w() %}{{ caller }}{{ caller.name }}{% endmacro %}{% call w() %}{% endcall %}
+{% if false %}{% include 'x' %}{% import 'y' as z %}{% from 'y' import a, b as c with context %}{% extends 'q' %}{% endif %}ok
+{% import 'y' as z %}
+{% include ['a', 'b'] ignore missing without context %}
+{% set x = 1 %}{% for i in l %}{% set x = 2 %}{% block b %}{{ x }}{{ i }};{% endblock b %}{% block c scoped %}{{ x }}{{ i }}.{% endblock %}{% endfor %}
+{% block a %}{% endblock %}{% block a %}{% endblock %}
+{% block a required %}{% endblock %}
+{% autoescape true %}{{ html }}{{ html | safe }}{{ '<' ~ n }}{{ e ~ '<' ~ (html | safe) }}{% set q %}<{{ '<' }}{% endset %}{{ q }}{% endautoescape %}{{ html }}
+{% autoescape true %}{% macro m(x) %}<{{ x }}>{% endmacro %}{{ m('<') }}{% endautoescape %}
+{% do 1 %}
+{% filter length %}abc{% endfilter %}
+{{ '<p>a &amp; <b>b</b>  <!-- c --> d</p>' | striptags }} {{ {'a': 1, 'b': none, 'c': '<'} | xmlattr }}|{{ {'a': 1} | xmlattr(false) }}|{{ {'a b': 1} | xmlattr if false }}
+{{ {'a b': 1} | xmlattr }}
+{{ {'b': 1, 'a': [1, 2]} | pprint }} {{ ['aaaaaaaaaaaaaaaaaaaaaaaaaaaaaa', 'bbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbb', {'k': ['cccccccccccccccccccccccccccccc', 'd']}] | pprint }}
+{{ 'the quick brown-fox jumped over the lazy dog' | wordwrap(12) }} {{ 'abcdefghij kl' | wordwrap(4) }} {{ 'abcdefghij kl' | wordwrap(4, false) }} {{ 'a b\nc d' | wordwrap(3, wrapstring='|') }}
+{{ 5 | map('nofilter') is defined }} {{ 5 | select | string | length > 3 }} {{ [] | random is defined }}
+{{ 5 | map('upper') | list }}
+{{ words | map('nofilter') | list }}
+{{ [none, none] | sort }} {{ ['a'] | max(attribute='x') }} {{ people | map(attribute='tags.0', default='-') | list }} {{ [['a', 1]] | urlencode }} {{ 'a b/ü' | urlencode }}
+{{ [1, 2] | sort(none) }}
+{{ l | batch(-1) | list }} {{ l | slice(-1) | list }} {{ [1] | truncate }} {{ ('ab' | safe) | list }} {{ ('ab' | safe) | first is escaped }}{{ ('ab' | safe) | last is escaped }}
+{{ 3[1:] }}|{{ {}[1:] }}|{{ none[::2] }}|
+{{ n[1:] }}
+{{ [] | first }}{{ ([] | first).x }}
+{{ (1 if false).x }}
+{% macro m(a) %}{{ a.x }}{% endmacro %}{{ m() }}
+{{ l[7].x }}
+{{ s | filesizeformat }}
+{{ range(3) in {range(3): 1} }}
+""",
     "statements": r'''
 {% if n > 5 %}big{% elif n > 3 %}mid{% else %}small{% endif %}
 {% if e %}1{% elif no %}2{% elif undefined_thing %}3{% endif %}

@@ -42,7 +42,8 @@ TEST_P(Oracle, says_what_we_say) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Snippets, Oracle,
-                         testing::Values("statements", "expressions", "filters", "tests", "methods", "whitespace", "changing"),
+                         testing::Values("statements", "expressions", "filters", "tests", "methods", "whitespace", "changing",
+                                         "completeness"),
                          [](const auto& info) { return std::string(info.param); });
 
 }  // namespace
