@@ -13,6 +13,7 @@
 
 #include "backends/cpu/cpu_backend.h"
 #include "base/cpu.h"
+#include "base/page_memory.h"
 #include "ir/graph.h"
 #include "ops/registry.h"
 
@@ -68,15 +69,15 @@ void attention(benchmark::State& state, DType dtype, Shape shape, std::int64_t k
   std::mt19937 random(1);
   std::normal_distribution<float> normal;
   for (std::int64_t i = 0; i < rows * shape.heads * shape.dim; ++i) views[0].as<float>()[i] = normal(random);
-  std::vector<std::byte> cache(static_cast<std::size_t>(views[1].bytes()));
+  const auto bytes = static_cast<std::size_t>(views[1].bytes());
+  // As a model has it: a block's keys and values of all layers lie together.
+  const std::size_t layers = rows == 1 ? (std::size_t{64} << 20) / (2 * bytes) + 1 : 1, piece = bytes / static_cast<std::size_t>(blocks);
+  const PageMemory cache(2 * layers * bytes, "the cache", "choose a smaller one");
   // Plain numbers between 2^-15 and 1; as scales of blocks the same bytes are small.
-  const std::int64_t size = ir::is_block(dtype) ? 2 : ir::block_bytes(dtype);
-  for (std::size_t i = 0; i < cache.size(); ++i)
-    cache[i] = static_cast<std::byte>(i % static_cast<std::size_t>(size) + 1 == static_cast<std::size_t>(size) ? 0x38 + random() % 4
-                                                                                                               : random() % 256);
-  std::vector<std::vector<std::byte>> copies;
-  do copies.push_back(cache);
-  while (rows == 1 && copies.size() * cache.size() * 2 < std::size_t{64} << 20);
+  const std::size_t size = ir::is_block(dtype) ? 2 : static_cast<std::size_t>(ir::block_bytes(dtype));
+  for (std::size_t i = 0; i < 2 * layers * bytes; ++i)
+    cache.data()[i] = static_cast<std::byte>(i % size + 1 == size ? 0x38 + random() % 4 : random() % 256);
+  for (ir::TensorView* view : {&views[1], &views[2]}) view->gap_stride = static_cast<std::int64_t>(2 * layers * piece);
   for (std::int64_t b = 0; b < blocks; ++b) views[3].as<std::int32_t>()[b] = static_cast<std::int32_t>(b);
   for (std::int64_t r = 0; r < rows; ++r) views[5].as<std::int32_t>()[r] = static_cast<std::int32_t>(keys - rows + r);
   view(DType::f32, {rows, shape.heads, shape.dim});
@@ -85,11 +86,11 @@ void attention(benchmark::State& state, DType dtype, Shape shape, std::int64_t k
   const auto scratch_bytes = static_cast<std::size_t>((kernel->scratch_bytes(call) + 63) / 64 * 64);
   const std::unique_ptr<std::byte, void (*)(void*)> scratch(static_cast<std::byte*>(std::aligned_alloc(64, scratch_bytes)), std::free);
   const std::int64_t units = kernel->split(call).units;
-  std::size_t turn = 0;
+  std::size_t layer = 0;
   for (auto _ : state) {
-    views[1].data = copies[turn].data();
-    views[2].data = copies[(turn + copies.size() / 2) % copies.size()].data();
-    turn = (turn + 1) % copies.size();
+    views[1].data = cache.data() + 2 * layer * piece;
+    views[2].data = views[1].data + piece;
+    layer = (layer + 1) % layers;
     kernel->run(call, 0, units, scratch.get());
     if (second != nullptr) second->run(call, 0, second->split(call).units, scratch.get());
     benchmark::ClobberMemory();
@@ -97,7 +98,7 @@ void attention(benchmark::State& state, DType dtype, Shape shape, std::int64_t k
   const double pairs = double(rows) * double(keys - rows) + 0.5 * double(rows) * double(rows + 1);
   state.counters["GFMA/s"] =
       benchmark::Counter(2e-9 * pairs * double(shape.heads * shape.dim) * double(state.iterations()), benchmark::Counter::kIsRate);
-  state.counters["GB/s"] = benchmark::Counter(2e-9 * double(cache.size()) * double(state.iterations()), benchmark::Counter::kIsRate);
+  state.counters["GB/s"] = benchmark::Counter(2e-9 * double(bytes) * double(state.iterations()), benchmark::Counter::kIsRate);
 }
 
 __attribute__((target("avx512f"))) void fma_peak(benchmark::State& state) {

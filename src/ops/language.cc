@@ -381,7 +381,7 @@ const Op kv_write{
             const std::int64_t slot = slots.as<std::int32_t>()[t];
             if (slot < 0) continue;
             for (std::int64_t h = 0; h < heads; ++h)
-              layout.store(cache.data + (slot / layout.tokens * heads + h) * layout.bytes(), slot % layout.tokens,
+              layout.store(cache.data + slot / layout.tokens * cache.outer_stride() + h * layout.bytes(), slot % layout.tokens,
                            x.as<float>() + (t * heads + h) * layout.dim);
           }
         },
@@ -448,13 +448,12 @@ const Op paged_attention{
             for (std::int64_t h = 0; h < heads; ++h) {
               const float* query = q.as<float>() + (t * heads + h) * dim;
               float* out = y.as<float>() + (t * heads + h) * dim;
-              const auto head = [&](std::int64_t j) { return blocks[j / block] * kv_heads + h / (heads / kv_heads); };
-              const auto key = [&](std::int64_t j, std::int64_t i) {
-                return double(of_keys.load(keys.data + head(j) * of_keys.bytes(), j % block, i));
+              const auto load = [&](const ir::TensorView& cache, const KvLayout& layout, std::int64_t j, std::int64_t i) {
+                const std::byte* of_block = cache.data + blocks[j / block] * cache.outer_stride();
+                return double(layout.load(of_block + h / (heads / kv_heads) * layout.bytes(), j % block, i));
               };
-              const auto value = [&](std::int64_t j, std::int64_t i) {
-                return double(of_values.load(values.data + head(j) * of_values.bytes(), j % block, i));
-              };
+              const auto key = [&](std::int64_t j, std::int64_t i) { return load(keys, of_keys, j, i); };
+              const auto value = [&](std::int64_t j, std::int64_t i) { return load(values, of_values, j, i); };
               const auto score = [&](std::int64_t j) {
                 double sum = 0;
                 for (std::int64_t i = 0; i < dim; ++i) sum += query[i] * key(j, i);

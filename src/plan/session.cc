@@ -1,8 +1,6 @@
 #include "plan/session.h"
 
 #include <algorithm>
-#include <cstdlib>
-#include <new>
 #include <utility>
 
 #include "base/error.h"
@@ -21,18 +19,17 @@ std::int64_t round_up(std::int64_t n) { return (n + kAlignment - 1) / kAlignment
 
 bool is_empty(const ir::TensorView& view) { return std::find(view.dims, view.dims + view.rank, 0) != view.dims + view.rank; }
 
+constexpr char kHint[] = "give smaller inputs, or a shorter prompt at a time";
 // Below this, asking what is left costs more than it saves.
 constexpr std::int64_t kUncheckedBytes = std::int64_t{64} << 20;
 
-std::byte* allocate(std::int64_t bytes) {
+PageMemory allocate(std::int64_t bytes) {
   // The system promises memory that it does not have; a process that touches it all is killed.
   if (const std::int64_t left = bytes > kUncheckedBytes ? memory().available : 0; left > 0 && bytes > left)
     throw Error(Code::resource_exhausted,
                 "activations need " + std::to_string(bytes >> 20) + " MiB, " + std::to_string(left >> 20) + " MiB of memory are left")
-        .hint("give smaller inputs, or a shorter prompt at a time");
-  void* p = std::aligned_alloc(kAlignment, static_cast<std::size_t>(round_up(std::max<std::int64_t>(bytes, 1))));
-  if (p == nullptr) throw Error(Code::resource_exhausted, "no memory for " + std::to_string(bytes) + " bytes of activations");
-  return static_cast<std::byte*>(p);
+        .hint(kHint);
+  return PageMemory(static_cast<std::size_t>(bytes), "activations", kHint);
 }
 
 }  // namespace
@@ -124,12 +121,7 @@ void Binding::point_at(std::byte* arena) {
 }
 
 Session::Session(std::shared_ptr<const Program> program, ThreadPool& pool) : program_(std::move(program)), pool_(pool) {
-  states_.resize(program_->states().size(), nullptr);
-}
-
-Session::~Session() {
-  std::free(arena_);
-  std::free(scratch_);
+  states_.resize(program_->states().size());
 }
 
 Binding& Session::bind(std::span<const std::int64_t> values) {
@@ -159,17 +151,18 @@ Binding* Session::find(std::span<const std::int64_t> values) const {
 }
 
 void Session::reserve(std::int64_t arena, std::int64_t scratch) {
-  if (arena > arena_capacity_ || arena_ == nullptr) {
-    std::byte* bigger = allocate(arena);
-    std::free(arena_);
-    arena_ = bigger;
+  // What is there goes first, so that memory never holds both.
+  if (arena > arena_capacity_ || arena_.data() == nullptr) {
+    arena_ = PageMemory();
+    arena_capacity_ = 0;
+    arena_ = allocate(arena);
     arena_capacity_ = arena;
   }
   const std::int64_t stride = round_up(scratch);
   if (stride > scratch_stride_) {
-    std::byte* bigger = allocate(stride * pool_.workers());
-    std::free(scratch_);
-    scratch_ = bigger;
+    scratch_ = PageMemory();
+    scratch_stride_ = scratch_capacity_ = 0;
+    scratch_ = allocate(stride * pool_.workers());
     scratch_stride_ = stride;
     scratch_capacity_ = stride * pool_.workers();
   }
@@ -177,12 +170,15 @@ void Session::reserve(std::int64_t arena, std::int64_t scratch) {
 
 void Session::run(Binding& binding, std::span<const std::byte* const> inputs, unsigned max_workers) {
   QUERN_ASSERT(inputs.size() == program_->inputs().size());
-  binding.point_at(arena_);
+  binding.point_at(arena_.data());
   // Inputs and states lie where the caller says, this time; views of them (reshapes) share their storage.
   for (std::size_t i = 0; i < binding.views_.size(); ++i) {
     const Storage& storage = program_->storages()[program_->slots()[i].storage];
     if (storage.kind == Storage::Kind::input) binding.views_[i].data = const_cast<std::byte*>(inputs[storage.index]);
-    if (storage.kind == Storage::Kind::state) binding.views_[i].data = states_[storage.index];
+    if (storage.kind == Storage::Kind::state) {
+      binding.views_[i].data = states_[storage.index].data;
+      binding.views_[i].gap_stride = states_[storage.index].stride;
+    }
   }
   running_ = &binding;
   if (profile_ == nullptr) {
@@ -207,7 +203,7 @@ void Session::run_task(std::uint32_t step, std::uint32_t task, unsigned worker) 
   const std::int64_t units = binding.units_[step], tasks = binding.steps_[step].tasks;
   const std::int64_t begin = units * task / tasks, end = units * (task + 1) / tasks;
   if (begin == end) return;
-  program_->steps()[step].kernel->run(binding.calls_[step], begin, end, scratch_ + worker * scratch_stride_);
+  program_->steps()[step].kernel->run(binding.calls_[step], begin, end, scratch_.data() + worker * scratch_stride_);
 }
 
 void Session::run_joined(void* context, std::uint32_t joined, std::uint32_t task, unsigned worker) noexcept {

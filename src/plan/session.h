@@ -6,6 +6,7 @@
 #include <span>
 #include <vector>
 
+#include "base/page_memory.h"
 #include "base/thread_pool.h"
 #include "plan/profile.h"
 #include "plan/program.h"
@@ -45,7 +46,6 @@ class Binding {
 class Session {
  public:
   Session(std::shared_ptr<const Program> program, ThreadPool& pool);
-  ~Session();
 
   const Program& program() const { return *program_; }
   /// The layout for these symbol values (in the order of program().symbols()); kept for the next time, the least recently used of
@@ -53,8 +53,9 @@ class Session {
   Binding& bind(std::span<const std::int64_t> values);
   /// Whether bind() would find that layout made.
   bool is_bound(std::span<const std::int64_t> values) const { return find(values) != nullptr; }
-  /// Where state i lies; must be set before the first run and stay valid. Its shape is that of the program's slot, evaluated.
-  void set_state(std::size_t i, std::byte* data) { states_[i] = data; }
+  /// Where state i lies; must be set before the first run and stay valid. Its shape is that of the program's slot, evaluated. `stride`:
+  /// bytes from one index of its first dimension to the next, so that the same index of many states can lie together; 0: it is dense.
+  void set_state(std::size_t i, std::byte* data, std::int64_t stride = 0) { states_[i] = {data, stride}; }
   /// Runs all steps. `inputs`: the bytes of each input, of the binding's shapes. At most `max_workers` take part; the result does not
   /// depend on it. Errors: invalid_argument when a kernel met data it cannot use (an index out of range); the outputs are then undefined.
   void run(Binding& binding, std::span<const std::byte* const> inputs, unsigned max_workers = ~0u);
@@ -66,6 +67,10 @@ class Session {
   static constexpr std::size_t kMaxBindings = 64;
 
  private:
+  struct State {
+    std::byte* data = nullptr;
+    std::int64_t stride = 0;
+  };
   void run_task(std::uint32_t step, std::uint32_t task, unsigned worker) const noexcept;
   static void run_joined(void* context, std::uint32_t joined, std::uint32_t task, unsigned worker) noexcept;
   static void run_joined_in_profile(void* context, std::uint32_t joined, std::uint32_t task, unsigned worker) noexcept;
@@ -75,9 +80,8 @@ class Session {
   std::shared_ptr<const Program> program_;
   ThreadPool& pool_;
   std::vector<std::unique_ptr<Binding>> bindings_;
-  std::vector<std::byte*> states_;
-  std::byte* arena_ = nullptr;
-  std::byte* scratch_ = nullptr;
+  std::vector<State> states_;
+  PageMemory arena_, scratch_;
   std::int64_t arena_capacity_ = 0, scratch_capacity_ = 0, scratch_stride_ = 0;
   std::uint64_t clock_ = 0;
   Binding* running_ = nullptr;

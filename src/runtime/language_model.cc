@@ -1,7 +1,5 @@
 #include "runtime/language_model.h"
 
-#include <sys/mman.h>
-
 #include <array>
 #include <utility>
 #include <vector>
@@ -18,9 +16,9 @@ constexpr std::int64_t kAlignment = 64;
 
 std::int64_t round_up(std::int64_t n) { return (n + kAlignment - 1) / kAlignment * kAlignment; }
 
-/// Bytes of one state with `blocks` blocks.
-std::int64_t state_bytes(const plan::Program& program, std::size_t i, std::int64_t blocks) {
-  return byte_size(program.slots()[program.states()[i]].type).evaluate({{"blocks", blocks}});
+/// Bytes that a block of the cache takes in one state.
+std::int64_t state_bytes(const plan::Program& program, std::size_t i) {
+  return round_up(byte_size(program.slots()[program.states()[i]].type).evaluate({{"blocks", 1}}));
 }
 
 /// Norms and biases lie scattered among the weights, and each would keep megabytes of the file around it in memory: the system maps
@@ -68,7 +66,7 @@ std::shared_ptr<const LanguageModel> LanguageModel::load(const std::string& path
 
 std::int64_t LanguageModel::kv_block_bytes() const {
   std::int64_t sum = 0;
-  for (std::size_t i = 0; i < program_->states().size(); ++i) sum += state_bytes(*program_, i, 1);
+  for (std::size_t i = 0; i < program_->states().size(); ++i) sum += state_bytes(*program_, i);
   return sum;
 }
 
@@ -80,23 +78,18 @@ LanguageRunner::LanguageRunner(std::shared_ptr<const LanguageModel> model, Threa
       max_blocks_per_sequence_(max_blocks_per_sequence),
       session_(model_->program(), pool) {
   const plan::Program& program = *model_->program();
-  for (std::size_t i = 0; i < program.states().size(); ++i)
-    cache_bytes_ += static_cast<std::size_t>(round_up(state_bytes(program, i, blocks)));
-  void* memory = ::mmap(nullptr, cache_bytes_, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-  if (memory == MAP_FAILED)
-    throw Error(Code::resource_exhausted, "no memory for a cache of " + std::to_string(cache_bytes_) + " bytes")
-        .hint("ask for a shorter context");
-  cache_ = static_cast<std::byte*>(memory);
-  std::byte* next = cache_;
+  const std::int64_t stride = model_->kv_block_bytes();
+  std::int64_t bytes;
+  if (__builtin_mul_overflow(stride, blocks, &bytes))
+    throw Error(Code::resource_exhausted, "a cache of " + std::to_string(blocks) + " blocks overflows 64 bits");
+  cache_ = PageMemory(static_cast<std::size_t>(bytes), "cache for keys and values", "ask for a shorter context");
+  // A block of all layers is one piece of memory, so that short sequences touch few pages, and a block can be kept or moved as one.
+  std::byte* next = cache_.data();
   for (std::size_t i = 0; i < program.states().size(); ++i) {
-    session_.set_state(i, next);
-    next += round_up(state_bytes(program, i, blocks));
+    session_.set_state(i, next, stride);
+    next += state_bytes(program, i);
   }
   symbol_values_.resize(program.symbols().size());
-}
-
-LanguageRunner::~LanguageRunner() {
-  if (cache_ != nullptr) ::munmap(cache_, cache_bytes_);
 }
 
 std::span<const float> LanguageRunner::run(const Batch& batch, unsigned max_workers) {

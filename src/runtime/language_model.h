@@ -9,6 +9,7 @@
 #include <string_view>
 #include <vector>
 
+#include "base/page_memory.h"
 #include "base/thread_pool.h"
 #include "formats/gguf/file.h"
 #include "ir/dtype.h"
@@ -69,9 +70,6 @@ class LanguageRunner {
   /// Takes `blocks` blocks of cache (memory is touched as it is used). Errors: resource_exhausted.
   LanguageRunner(std::shared_ptr<const LanguageModel> model, ThreadPool& pool, std::int64_t blocks, std::int64_t max_sequences,
                  std::int64_t max_blocks_per_sequence);
-  ~LanguageRunner();
-  LanguageRunner(const LanguageRunner&) = delete;
-  LanguageRunner& operator=(const LanguageRunner&) = delete;
 
   /// Logits [rows, vocabulary], valid until the next run. Allocates nothing for a batch of sizes seen before.
   std::span<const float> run(const Batch& batch, unsigned max_workers = ~0u);
@@ -88,8 +86,7 @@ class LanguageRunner {
   std::shared_ptr<const LanguageModel> model_;
   std::int64_t blocks_, max_sequences_, max_blocks_per_sequence_;
   plan::Session session_;
-  std::byte* cache_ = nullptr;
-  std::size_t cache_bytes_ = 0;
+  PageMemory cache_;
   std::vector<std::int64_t> symbol_values_;
 };
 

@@ -25,6 +25,7 @@ struct Cache {
   std::int64_t window = 0;
   double softcap = 0;
   std::vector<float> sinks = {};
+  std::int64_t gap = 0;  // bytes between the blocks of a cache, NaN in every type
 
   void fill(std::mt19937& random) {
     const auto sequences = static_cast<std::int64_t>(lengths.size());
@@ -83,18 +84,19 @@ struct Cache {
   }
   Operand stored(const std::vector<float>& values, bool transposed) const {
     const ops::KvLayout layout{dtype, block, dim, transposed};
-    std::vector<std::byte> bytes(static_cast<std::size_t>(blocks * kv_heads * layout.bytes()));
+    const std::int64_t stride = kv_heads * layout.bytes() + gap;
+    std::vector<std::byte> bytes(static_cast<std::size_t>(blocks * stride), std::byte{0xff});
     std::vector<float> token(static_cast<std::size_t>(dim));
     for (std::int64_t piece = 0; piece < blocks * kv_heads; ++piece)
       for (std::int64_t t = 0; t < block; ++t) {
         for (std::int64_t i = 0; i < dim; ++i)
           token[static_cast<std::size_t>(i)] =
               values[static_cast<std::size_t>(piece * block * dim + (transposed ? i * block + t : t * dim + i))];
-        layout.store(bytes.data() + piece * layout.bytes(), t, token.data());
+        layout.store(bytes.data() + piece / kv_heads * stride + piece % kv_heads * layout.bytes(), t, token.data());
       }
     std::vector<std::int64_t> dims = {blocks, kv_heads, block, dim};
     if (transposed && !ir::is_block(dtype)) std::swap(dims[2], dims[3]);
-    return {std::move(dims), std::move(bytes), false, dtype};
+    return {std::move(dims), std::move(bytes), false, dtype, false, gap > 0 ? stride : 0};
   }
 
   std::int64_t per_sequence = 0, blocks = 0;
@@ -233,6 +235,22 @@ TEST(Attention, long_sequences_are_cut_into_pieces_and_no_bit_shows_it) {
           rows.push_back({static_cast<std::int32_t>(s), static_cast<std::int32_t>(p)});
       expect_good(cache, rows, random, std::to_string(length) + " keys, window " + std::to_string(window));
     }
+}
+
+TEST(Attention, blocks_may_lie_apart_in_memory) {
+  std::mt19937 random(10);
+  for (const ir::DType dtype : {ir::DType::f16, ir::DType::q8_0}) {
+    Cache cache{.dtype = dtype, .lengths = {600, 33}, .gap = 192};
+    cache.fill(random);
+    std::vector<Row> rows = last_rows(600, 3);
+    rows.push_back({1, 32});
+    expect_good(cache, rows, random, std::string(ir::name(dtype)));
+    cache.gap = 0;
+    const std::vector<float> q = queries(cache, rows.size(), random);
+    const std::vector<std::byte> dense = cache.node(q, rows, 0, rows.size()).run();
+    cache.gap = 192;
+    EXPECT_EQ(cache.node(q, rows, 0, rows.size()).run(), dense);
+  }
 }
 
 TEST(Attention, more_pieces_than_the_workspace_has_room_for_are_no_error) {

@@ -25,6 +25,7 @@ struct Operand {
   bool constant = false;
   ir::DType dtype = ir::DType::f32;
   bool absent = false;
+  std::int64_t stride = 0;  // of a state with gaps: bytes from one index of the first dimension to the next
 
   std::int64_t elements() const {
     std::int64_t n = 1;
@@ -139,9 +140,11 @@ class KernelCase {
     explicit Arguments(const KernelCase& of) {
       const ir::Node& node = *of.node_;
       views.reserve(node.inputs.size() + node.outputs.size());
-      for (std::size_t i = 0; i < node.inputs.size(); ++i)
+      for (std::size_t i = 0; i < node.inputs.size(); ++i) {
         pointers.push_back(node.inputs[i] == nullptr ? nullptr
                                                      : &add(*node.inputs[i], const_cast<std::byte*>(of.operands_[i].bytes.data())));
+        if (pointers.back() != nullptr) views.back().gap_stride = of.operands_[i].stride;
+      }
       for (const ir::Value* value : node.outputs) {
         ir::TensorView& view = add(*value, nullptr);
         memory.emplace_back(static_cast<std::size_t>(view.bytes()) + 2 * kGuard, kMark);

@@ -111,7 +111,8 @@ AttentionTile view(const ir::Call& call, const Sizes& z, const Tile& tile, std::
   t.keys = keys.data + kv_head * piece_bytes;
   t.values = call.in(2).data + kv_head * piece_bytes;
   t.block = z.block;
-  t.block_stride = z.kv_heads * piece_bytes;
+  t.key_stride = keys.outer_stride();
+  t.value_stride = call.in(2).outer_stride();
   t.head_stride = piece_bytes;
   t.window = z.window;
   t.scale = call.node->number("scale");

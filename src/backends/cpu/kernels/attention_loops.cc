@@ -19,6 +19,8 @@ namespace quern::cpu {
 constexpr float kLowest = -std::numeric_limits<float>::infinity();
 // Rows side by side: with 4 vectors of keys 24 chains of FMAs, which fill 32 registers with what they read.
 constexpr std::int64_t kGroup = 6;
+// Up to so many rows, reading a number twice costs less than a copy of it.
+constexpr std::int64_t kFewRows = 2 * kGroup;
 
 /// The keys of one chunk that a row sees: [begin, end), empty when begin == end.
 struct Seen {
@@ -99,11 +101,12 @@ HWY_INLINE Vector Exp2(Vector z) {
 
 HWY_INLINE float Exp2Of(float z) { return std::isnan(z) ? z : hn::GetLane(Exp2(hn::Set(Floats(), z))); }
 
-// How one kind of cache is read: 16 keys of a block, from token `at` on, to columns of a panel; a token's values to a row of it. `ahead` is
-// a head of another block, to be fetched into the second cache meanwhile. A row of values is also checked: `odd` becomes NaN when one of
-// them is not finite.
+// How one kind of cache is read: 16 keys of a block, from token `at` on, to columns of a panel; a token's values to a row of it. A row of
+// values is also checked: `odd` becomes NaN when one of them is not finite.
 template <class T>
 struct Plain {
+  static constexpr bool kPlain = true;
+  using Number = T;
   static HWY_INLINE Vector Load(const float* p) { return hn::LoadU(Floats(), p); }
   static HWY_INLINE Vector Load(const hwy::float16_t* p) {
     return hn::PromoteTo(Floats(), hn::LoadU(hn::Rebind<hwy::float16_t, Floats>(), p));
@@ -112,22 +115,15 @@ struct Plain {
     return hn::PromoteTo(Floats(), hn::LoadU(hn::Rebind<hwy::bfloat16_t, Floats>(), p));
   }
 
-  static HWY_INLINE void Keys(const std::byte* piece, const std::byte* ahead, std::int64_t at, std::int64_t block, std::int64_t dim,
-                              float* to) {
+  static HWY_INLINE void Keys(const std::byte* piece, std::int64_t at, std::int64_t block, std::int64_t dim, float* to) {
     const T* from = reinterpret_cast<const T*>(piece) + at;
-    const T* next = reinterpret_cast<const T*>(ahead) + at;
-    for (std::int64_t i = 0; i < dim * block; i += 64 / std::int64_t{sizeof(T)})
-      if (at == 0) __builtin_prefetch(next + i, 0, 2);
     for (std::int64_t i = 0; i < dim; ++i) {
       for (std::int64_t v = 0; v < 16; v += kLanes) hn::StoreU(Load(from + i * block + v), Floats(), to + i * kChunk + v);
     }
   }
-  static HWY_INLINE void Values(const std::byte* piece, const std::byte* ahead, std::int64_t at, std::int64_t, std::int64_t dim, float* to,
-                                Vector& odd) {
+  static HWY_INLINE void Values(const std::byte* piece, std::int64_t at, std::int64_t, std::int64_t dim, float* to, Vector& odd) {
     const T* from = reinterpret_cast<const T*>(piece) + at * dim;
-    const T* next = reinterpret_cast<const T*>(ahead) + at * dim;
     for (std::int64_t i = 0; i < dim; i += 16) {
-      if (i % (64 / std::int64_t{sizeof(T)}) == 0) __builtin_prefetch(next + i, 0, 2);
       for (std::int64_t v = 0; v < 16; v += kLanes) {
         const auto value = Load(from + i + v);
         odd = hn::MulAdd(value, hn::Zero(Floats()), odd);
@@ -141,6 +137,7 @@ struct Plain {
 /// is exact in q8_0 (11 bits times 8) and rounded once in q4_1.
 template <bool kHasMinimum>
 struct Quantised {
+  static constexpr bool kPlain = false;
   static constexpr std::int64_t kElements = 32;
   static constexpr std::int64_t kHeader = kHasMinimum ? 4 : 2;  // bytes of scale and minimum
 
@@ -168,13 +165,11 @@ struct Quantised {
     }
   }
 
-  static HWY_INLINE void Keys(const std::byte* piece, const std::byte* ahead, std::int64_t at, std::int64_t block, std::int64_t dim,
-                              float* to) {
+  static HWY_INLINE void Keys(const std::byte* piece, std::int64_t at, std::int64_t block, std::int64_t dim, float* to) {
     constexpr std::int64_t kRowsOfBytes = kHasMinimum ? 16 : 32;  // a group's
     const std::int64_t groups = dim / kElements, header = kHeader * groups * block;
     for (std::int64_t g = 0; g < groups; ++g, to += kElements * kChunk) {
       const std::byte* bytes = piece + header + g * kRowsOfBytes * block + at;
-      for (std::int64_t i = 0; i < kRowsOfBytes * block; i += 64) __builtin_prefetch(ahead + header + g * kRowsOfBytes * block + i, 0, 2);
       for (std::int64_t v = 0; v < 16; v += kLanes) {
         const std::byte* scales = piece + 2 * (g * block + at + v);
         const Vector scale = Halves(scales), minimum = kHasMinimum ? Halves(scales + 2 * groups * block) : scale;
@@ -187,8 +182,7 @@ struct Quantised {
       }
     }
   }
-  static HWY_INLINE void Values(const std::byte* piece, const std::byte* ahead, std::int64_t at, std::int64_t block, std::int64_t dim,
-                                float* to, Vector& odd) {
+  static HWY_INLINE void Values(const std::byte* piece, std::int64_t at, std::int64_t block, std::int64_t dim, float* to, Vector& odd) {
     constexpr std::int64_t kBytes = kHasMinimum ? 16 : 32;  // a group's
     const std::int64_t groups = dim / kElements, header = kHeader * groups * block;
     for (std::int64_t g = 0; g < groups; ++g, to += kElements) {
@@ -196,7 +190,6 @@ struct Quantised {
       const Vector scale = Half(scales), minimum = kHasMinimum ? Half(scales + 2 * groups * block) : scale;
       odd = hn::MulAdd(scale, hn::Zero(Floats()), hn::MulAdd(minimum, hn::Zero(Floats()), odd));
       const std::int64_t begin = header + (at * groups + g) * kBytes;
-      __builtin_prefetch(ahead + begin, 0, 2);
       for (std::int64_t v = 0; v < kBytes; v += kLanes) {
         Vector a, b;
         Numbers(piece + begin + v, scale, minimum, a, b);
@@ -261,6 +254,80 @@ HWY_INLINE void AddValues(const float* weights, const float* values, std::int64_
   std::int64_t i = 0;
   for (; i + V * kLanes <= dim; i += V * kLanes) AddValueVectors<R, V>(weights, values + i, dim, begin, end, out + i);
   for (; i < dim; i += kLanes) AddValueVectors<R, 1>(weights, values + i, dim, begin, end, out + i);
+}
+
+// The same sums, read from a cache of plain numbers where it lies: what few rows use is not worth a copy.
+
+/// The places of 64 keys or values: those of 16 tokens of a block each.
+struct Places {
+  const std::byte* at[kChunk / 16];
+};
+
+/// As Scores, of V vectors of keys from `begin` on.
+template <class Cache, int R, int V>
+HWY_INLINE void DirectScoreVectors(const float* HWY_RESTRICT q, const Places& keys, std::int64_t block, std::int64_t dim,
+                                   std::int64_t begin, float* HWY_RESTRICT scores) {
+  using T = typename Cache::Number;
+  const Floats d;
+  const T* from[V];
+  for (int v = 0; v < V; ++v) {
+    const std::int64_t k = begin + v * kLanes;
+    from[v] = reinterpret_cast<const T*>(keys.at[k / 16]) + k % 16;
+  }
+  Vector sum[R][V];
+  for (int r = 0; r < R; ++r)
+    for (int v = 0; v < V; ++v) sum[r][v] = hn::Zero(d);
+  for (std::int64_t i = 0; i < dim; ++i) {
+    Vector key[V];
+    for (int v = 0; v < V; ++v) key[v] = Cache::Load(from[v] + i * block);
+    for (int r = 0; r < R; ++r) {
+      const auto scale = hn::Set(d, q[i * R + r]);
+      for (int v = 0; v < V; ++v) sum[r][v] = hn::MulAdd(scale, key[v], sum[r][v]);
+    }
+  }
+  for (int r = 0; r < R; ++r)
+    for (int v = 0; v < V; ++v) hn::StoreU(sum[r][v], d, scores + r * kChunk + begin + v * kLanes);
+}
+
+template <class Cache, int R>
+HWY_INLINE void DirectScores(const float* q, const Places& keys, std::int64_t block, std::int64_t dim, Seen seen, float* scores) {
+  constexpr int V = std::min<int>(vectors_for(R), kChunk / kLanes);
+  std::int64_t k = seen.begin / kLanes * kLanes;
+  for (; k + (V - 1) * kLanes < seen.end && k + V * kLanes <= kChunk; k += V * kLanes)
+    DirectScoreVectors<Cache, R, V>(q, keys, block, dim, k, scores);
+  for (; k < seen.end; k += kLanes) DirectScoreVectors<Cache, R, 1>(q, keys, block, dim, k, scores);
+}
+
+/// As AddValueVectors, of elements from `first` on.
+template <class Cache, int R, int V>
+HWY_INLINE void DirectAddValueVectors(const float* HWY_RESTRICT weights, const Places& values, std::int64_t dim, Seen seen,
+                                      std::int64_t first, float* HWY_RESTRICT out) {
+  using T = typename Cache::Number;
+  const Floats d;
+  Vector sum[R][V];
+  for (int r = 0; r < R; ++r)
+    for (int v = 0; v < V; ++v) sum[r][v] = hn::LoadU(d, out + r * dim + first + v * kLanes);
+  for (std::int64_t j = seen.begin; j < seen.end;) {
+    const T* from = reinterpret_cast<const T*>(values.at[j / 16]) + j % 16 * dim + first;
+    for (const std::int64_t end = std::min(seen.end, (j / 16 + 1) * 16); j < end; ++j, from += dim) {
+      Vector value[V];
+      for (int v = 0; v < V; ++v) value[v] = Cache::Load(from + v * kLanes);
+      for (int r = 0; r < R; ++r) {
+        const auto weight = hn::Set(d, weights[r * kChunk + j]);
+        for (int v = 0; v < V; ++v) sum[r][v] = hn::MulAdd(weight, value[v], sum[r][v]);
+      }
+    }
+  }
+  for (int r = 0; r < R; ++r)
+    for (int v = 0; v < V; ++v) hn::StoreU(sum[r][v], d, out + r * dim + first + v * kLanes);
+}
+
+template <class Cache, int R>
+HWY_INLINE void DirectAddValues(const float* weights, const Places& values, std::int64_t dim, Seen seen, float* out) {
+  constexpr int V = vectors_for(R);
+  std::int64_t i = 0;
+  for (; i + V * kLanes <= dim; i += V * kLanes) DirectAddValueVectors<Cache, R, V>(weights, values, dim, seen, i, out);
+  for (; i < dim; i += kLanes) DirectAddValueVectors<Cache, R, 1>(weights, values, dim, seen, i, out);
 }
 
 /// Calls f.template operator()<R>() for R rows of at most kGroup.
@@ -366,50 +433,70 @@ inline void PackQueries(const AttentionTile& t, std::int64_t rows, float* to) {
   }
 }
 
-/// One chunk for all rows: [begin, end) is what any of them sees.
+/// Where 16 tokens each of a chunk lie: keys (a column of 16 in each row of a block) or values.
+template <bool kValues>
+HWY_INLINE Places PlacesOf(const AttentionTile& t, std::int64_t chunk, Seen any, std::int64_t token_bytes) {
+  Places places;
+  for (std::int64_t c = any.begin / 16 * 16; c < any.end; c += 16) {
+    const std::int64_t block = t.blocks[(chunk + c) / t.block], in_block = (chunk + c) % t.block * token_bytes;
+    places.at[c / 16] = (kValues ? t.values + block * t.value_stride : t.keys + block * t.key_stride) + in_block;
+  }
+  return places;
+}
+
+/// The scores of rows [first, first + count) to their weights, and their highest scores, sums and outputs brought up to date.
+HWY_INLINE void SoftmaxRows(const AttentionTile& t, const AttentionScratch& s, std::int64_t first, std::int64_t count, float softcap) {
+  for (std::int64_t r = first; r < first + count; ++r) {
+    const Seen seen = s.seen[r];
+    float *scores = s.scores + r * kChunk, *out = s.out + r * t.dim, *totals = s.totals + r * 16;
+    if (seen.begin >= seen.end)
+      std::memset(scores, 0, kChunk * sizeof(float));
+    else if (seen.begin == 0 && seen.end == kChunk && softcap == 0)
+      SoftmaxChunk<true>(scores, seen, softcap, s.highest[r], totals, out, t.dim);
+    else
+      SoftmaxChunk<false>(scores, seen, softcap, s.highest[r], totals, out, t.dim);
+  }
+}
+
+/// Few rows that see the same keys of a chunk, as those of one token do.
 template <class Cache>
-HWY_INLINE void AttendChunk(const AttentionTile& t, const AttentionScratch& s, std::int64_t rows, std::int64_t chunk, Seen any) {
-  const auto place = [&](const std::byte* of, std::int64_t key) { return of + t.blocks[key / t.block] * t.block_stride; };
-  // Of the next piece: as many blocks' heads as of this one are read, one after the other.
-  const auto ahead = [&](const std::byte* of, std::int64_t key) {
-    const std::int64_t n = (t.turn * kPiece + key % kPiece) / t.block, at = key / kPiece * kPiece + kPiece + n / t.turns * t.block;
-    return at < t.fetch_end ? place(of, at) + (n % t.turns - t.turn) * t.head_stride : place(of, key);
-  };
+HWY_INLINE void AttendFewRows(const AttentionTile& t, const AttentionScratch& s, std::int64_t rows, std::int64_t chunk, Seen any,
+                              float softcap) {
+  constexpr std::int64_t size = sizeof(typename Cache::Number);
+  const Places keys = PlacesOf<false>(t, chunk, any, size), values = PlacesOf<true>(t, chunk, any, t.dim * size);
+  for (std::int64_t first = 0; first < rows; first += kGroup)
+    WithRows(std::min(kGroup, rows - first),
+             [&]<int R>() HWY_ATTR { DirectScores<Cache, R>(s.q + first * t.dim, keys, t.block, t.dim, any, s.scores + first * kChunk); });
+  SoftmaxRows(t, s, 0, rows, softcap);
+  for (std::int64_t first = 0; first < rows; first += kGroup)
+    WithRows(std::min(kGroup, rows - first),
+             [&]<int R>() HWY_ATTR { DirectAddValues<Cache, R>(s.scores + first * kChunk, values, t.dim, any, s.out + first * t.dim); });
+}
+
+/// Any rows: the chunk's keys and values are made floats first.
+template <class Cache>
+HWY_INLINE void AttendManyRows(const AttentionTile& t, const AttentionScratch& s, std::int64_t rows, std::int64_t chunk, Seen any,
+                               bool alike, float softcap) {
+  const auto block_of = [&](std::int64_t c) { return t.blocks[(chunk + c) / t.block]; };
   for (std::int64_t c = any.begin / 16 * 16; c < any.end; c += 16)
-    Cache::Keys(place(t.keys, chunk + c), ahead(t.keys, chunk + c), (chunk + c) % t.block, t.block, t.dim, s.panel + c);
-  const auto softcap = static_cast<float>(t.softcap * kLog2E);
-  bool alike = true;  // whether all rows see the same keys
+    Cache::Keys(t.keys + block_of(c) * t.key_stride, (chunk + c) % t.block, t.block, t.dim, s.panel + c);
   for (std::int64_t first = 0; first < rows; first += kGroup) {
     const std::int64_t count = std::min(kGroup, rows - first);
     Seen group = {kChunk, 0};
-    for (std::int64_t r = first; r < first + count; ++r) {
-      const Seen seen = {std::clamp<std::int64_t>(s.lows[r] - chunk, 0, kChunk), std::clamp<std::int64_t>(s.ends[r] - chunk, 0, kChunk)};
-      s.seen[r] = seen;
-      alike = alike && seen.begin == any.begin && seen.end == any.end;
-      if (seen.begin < seen.end) group = {std::min(group.begin, seen.begin), std::max(group.end, seen.end)};
-    }
+    for (std::int64_t r = first; r < first + count; ++r)
+      if (s.seen[r].begin < s.seen[r].end) group = {std::min(group.begin, s.seen[r].begin), std::max(group.end, s.seen[r].end)};
     s.groups[first / kGroup] = group;
     if (group.begin >= group.end) continue;
-    float* scores = s.scores + first * kChunk;
-    WithRows(count, [&]<int R>() HWY_ATTR { Scores<R>(s.q + first * t.dim, s.panel, t.dim, group.begin, group.end, scores); });
-    for (std::int64_t r = first; r < first + count; ++r, scores += kChunk) {
-      const Seen seen = s.seen[r];
-      float *out = s.out + r * t.dim, *totals = s.totals + r * 16;
-      if (seen.begin >= seen.end)
-        std::memset(scores, 0, kChunk * sizeof(float));
-      else if (seen.begin == 0 && seen.end == kChunk && softcap == 0)
-        SoftmaxChunk<true>(scores, seen, softcap, s.highest[r], totals, out, t.dim);
-      else
-        SoftmaxChunk<false>(scores, seen, softcap, s.highest[r], totals, out, t.dim);
-    }
+    WithRows(count,
+             [&]<int R>() HWY_ATTR { Scores<R>(s.q + first * t.dim, s.panel, t.dim, group.begin, group.end, s.scores + first * kChunk); });
+    SoftmaxRows(t, s, first, count, softcap);
   }
 
   auto odd = hn::Zero(Floats());
   for (std::int64_t c = any.begin; c < any.end;) {
     const std::int64_t end = std::min(any.end, (c / 16 + 1) * 16);
-    const std::byte *piece = place(t.values, chunk + c), *next = ahead(t.values, chunk + c);
-    for (std::int64_t at = (chunk + c) % t.block; c < end; ++c, ++at)
-      Cache::Values(piece, next, at, t.block, t.dim, s.panel + c * t.dim, odd);
+    const std::byte* piece = t.values + block_of(c) * t.value_stride;
+    for (std::int64_t at = (chunk + c) % t.block; c < end; ++c, ++at) Cache::Values(piece, at, t.block, t.dim, s.panel + c * t.dim, odd);
   }
   // A weight of 0 hides a finite value and no other.
   const bool apart = !alike && !hn::AllFalse(Floats(), hn::IsNaN(odd));
@@ -423,6 +510,30 @@ HWY_INLINE void AttendChunk(const AttentionTile& t, const AttentionScratch& s, s
     WithRows(count, [&]<int R>() HWY_ATTR {
       AddValues<R>(s.scores + first * kChunk, s.panel, t.dim, group.begin, group.end, s.out + first * t.dim);
     });
+  }
+}
+
+/// One chunk for all rows: [begin, end) is what any of them sees.
+template <class Cache>
+HWY_INLINE void AttendChunk(const AttentionTile& t, const AttentionScratch& s, std::int64_t rows, std::int64_t chunk, Seen any) {
+  bool alike = true;  // whether all rows see the same keys
+  for (std::int64_t r = 0; r < rows; ++r) {
+    const Seen seen = {std::clamp<std::int64_t>(s.lows[r] - chunk, 0, kChunk), std::clamp<std::int64_t>(s.ends[r] - chunk, 0, kChunk)};
+    s.seen[r] = seen;
+    alike = alike && seen.begin == any.begin && seen.end == any.end;
+  }
+  const auto softcap = static_cast<float>(t.softcap * kLog2E);
+  if constexpr (Cache::kPlain)
+    if (alike && rows <= kFewRows) return AttendFewRows<Cache>(t, s, rows, chunk, any, softcap);
+  AttendManyRows<Cache>(t, s, rows, chunk, any, alike, softcap);
+}
+
+/// Fetches a chunk of one head, its first key being `key`.
+inline void FetchChunk(const AttentionTile& t, std::int64_t key, std::int64_t head) {
+  for (std::int64_t c = 0; c < kChunk && key + c < t.fetch_end; c += t.block) {
+    const std::int64_t block = t.blocks[(key + c) / t.block], offset = (head - t.turn) * t.head_stride;
+    const std::byte *keys = t.keys + block * t.key_stride + offset, *values = t.values + block * t.value_stride + offset;
+    for (std::int64_t i = 0; i < t.head_stride; i += 64) __builtin_prefetch(keys + i, 0, 2), __builtin_prefetch(values + i, 0, 2);
   }
 }
 
@@ -440,8 +551,16 @@ void Attend(const AttentionTile& t, float* scratch) {
     std::fill_n(s.totals, rows * 16, 0.0f);
     std::fill_n(s.out, rows * t.dim, 0.0f);
     const std::int64_t begin = std::max(low, piece * kPiece), end = std::min(high + 1, (piece + 1) * kPiece);
-    for (std::int64_t chunk = begin / kChunk * kChunk; chunk < end; chunk += kChunk)
+    for (std::int64_t chunk = begin / kChunk * kChunk; chunk < end; chunk += kChunk) {
+      // What comes after this chunk, in the order of the work: the head's next chunk, the next head's first, the next piece's first.
+      if (chunk + kChunk < end)
+        FetchChunk(t, chunk + kChunk, t.turn);
+      else if (t.turn + 1 < t.turns)
+        FetchChunk(t, begin / t.block * t.block, t.turn + 1);
+      else
+        FetchChunk(t, (piece + 1) * kPiece, 0);
       AttendChunk<Cache>(t, s, rows, chunk, {std::max<std::int64_t>(0, begin - chunk), std::min(kChunk, end - chunk)});
+    }
     for (std::int64_t r = 0; r < rows; ++r) {
       const std::int64_t n = r / t.group, g = r % t.group, first_of_row = t.low(n) / kPiece;
       if (piece < first_of_row || piece > t.positions[n] / kPiece) continue;

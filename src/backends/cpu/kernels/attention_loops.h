@@ -32,7 +32,8 @@ struct AttentionTile {
   const std::byte* keys;          // this kv head of block 0
   const std::byte* values;
   std::int64_t block;         // tokens a block: a multiple of 16 that divides kChunk
-  std::int64_t block_stride;  // bytes from one block of the cache to the next
+  std::int64_t key_stride;    // bytes from one block of keys to the next
+  std::int64_t value_stride;  // and of values
   std::int64_t head_stride;   // bytes from one key-value head of a block to the next
   std::int64_t window;        // keys that a token sees, itself included
   double scale, softcap;      // softcap 0: none
@@ -40,9 +41,9 @@ struct AttentionTile {
   // Which pieces to compute. Without `partials` these are all that any token sees, and y is written; with it, the unfinished result of
   // token n, head g and piece p goes to partials + n * partial_token_stride + p * partial_piece_stride + g * partial_floats(dim).
   std::int64_t first_piece, end_piece;
-  // While a piece is computed the next is fetched, in the order in which it lies in memory, since a key-value head's share of a block is
-  // too short for the processor to see what comes. Where the `turns` key-value heads of a piece are computed one after the other, of which
-  // this is number `turn`, each fetches a part of all heads' keys and values. Keys from `fetch_end` on are left to others.
+  // While a chunk is computed the next is fetched, since a key-value head's share of a block is too short for the processor to see what
+  // comes. The `turns` key-value heads of a piece are computed one after the other; this is number `turn`. Keys from `fetch_end` on are
+  // left to others.
   std::int64_t turn, turns, fetch_end;
   float* partials;
   std::int64_t partial_token_stride, partial_piece_stride;

@@ -51,13 +51,13 @@ constexpr KernelFunctions kKvWrite{
     [](const ir::Call& call, std::int64_t begin, std::int64_t end, std::byte*) noexcept {
       const auto &cache = call.out(0), &x = call.in(1);
       const ops::KvLayout layout = ops::kv_layout(cache, call.node->integer("transposed") != 0);
-      const std::int64_t heads = x.dims[1], bytes = layout.bytes();
+      const std::int64_t heads = x.dims[1], bytes = layout.bytes(), stride = cache.outer_stride();
       for (std::int64_t t = begin; t < end; ++t) {
         const std::int64_t slot = call.in(2).as<std::int32_t>()[t], block = slot / layout.tokens;
         if (slot < 0) continue;
         if (block >= cache.dims[0]) return call.fail("a slot is outside the cache");
         for (std::int64_t h = 0; h < heads; ++h)
-          layout.store(cache.data + (block * heads + h) * bytes, slot % layout.tokens, x.as<float>() + (t * heads + h) * layout.dim);
+          layout.store(cache.data + block * stride + h * bytes, slot % layout.tokens, x.as<float>() + (t * heads + h) * layout.dim);
       }
     }};
 

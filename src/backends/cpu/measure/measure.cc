@@ -13,7 +13,7 @@
 
 #include "backends/cpu/measure/loops.h"
 #include "base/cpu.h"
-#include "base/error.h"
+#include "base/page_memory.h"
 
 namespace quern::cpu {
 namespace {
@@ -124,21 +124,12 @@ double measure_loop(ThreadPool& pool, const Loop& loop) {
 /// A buffer that is too large for caches, its pages touched by the workers that will read them (more or less: tasks are claimed freely).
 class Buffer {
  public:
-  explicit Buffer(std::size_t bytes) : bytes_(bytes) {
-    void* p = ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    if (p == MAP_FAILED)
-      throw Error(Code::resource_exhausted, "no memory for a buffer of " + std::to_string(bytes) + " bytes to measure with");
-    data_ = static_cast<std::byte*>(p);
-    ::madvise(data_, bytes, MADV_HUGEPAGE);  // fewer faults; fails harmlessly
-  }
-  ~Buffer() { ::munmap(data_, bytes_); }
-  Buffer(const Buffer&) = delete;
-  Buffer& operator=(const Buffer&) = delete;
-  std::byte* data() const { return data_; }
+  explicit Buffer(std::size_t bytes) : memory_(bytes, "a buffer to measure with", "close other programs"), bytes_(bytes) {}
+  std::byte* data() const { return memory_.data(); }
   std::size_t bytes() const { return bytes_; }
 
  private:
-  std::byte* data_;
+  PageMemory memory_;
   std::size_t bytes_;
 };
 

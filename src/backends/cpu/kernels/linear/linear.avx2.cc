@@ -5,49 +5,46 @@
 namespace quern::cpu {
 namespace {
 
-struct Halves {
-  __m256i of[2];
-};
-
 inline __m256i broadcast4(const std::uint8_t* p) {
   std::int32_t bits;
   __builtin_memcpy(&bits, p, 4);
   return _mm256_set1_epi32(bits);
 }
 
-// Sums of pairs are at most 2 * 255 * |q|, so that kFit of them fit 16 bits; none: bytes are widened first.
+// Products of a pair are at most 2 * 255 * |q| in all, so that kFit of them fit 16 bits; of quants up to 128 not even one does. Then x is
+// cut into half bytes, of which eight pairs do: first the 32 low ones, then the high ones.
+template <int kFit>
+constexpr bool kPrepared = kFit == 0;
+
+template <int kFit>
+inline __attribute__((always_inline)) void prepare(const std::uint8_t* x, std::uint8_t* to) {
+  const __m256i bytes = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(x)), low = _mm256_set1_epi8(15);
+  _mm256_store_si256(reinterpret_cast<__m256i*>(to), _mm256_and_si256(bytes, low));
+  _mm256_store_si256(reinterpret_cast<__m256i*>(to + 32), _mm256_and_si256(_mm256_srli_epi16(bytes, 4), low));
+}
+
+constexpr int kHalves = 1;
+
+/// Sums of products of kCount groups of four, in 16 bits.
+template <int kCount>
+inline __attribute__((always_inline)) __m256i pairs(const std::uint8_t* x, const __m256i (*q)[kHalves]) {
+  __m256i sum = _mm256_maddubs_epi16(broadcast4(x), q[0][0]);
+#pragma GCC unroll 8
+  for (int g = 1; g < kCount; ++g) sum = _mm256_add_epi16(sum, _mm256_maddubs_epi16(broadcast4(x + 4 * g), q[g][0]));
+  return sum;
+}
+
 template <int kGroups, int kFit>
-inline __attribute__((always_inline)) Halves dot(const std::uint8_t* x, const std::uint8_t* q) {
-  const auto load = [q](int g, int half) __attribute__((always_inline)) {
-    return _mm256_load_si256(reinterpret_cast<const __m256i*>(q + 64 * g + 32 * half));
-  };
-  Halves total = {{_mm256_setzero_si256(), _mm256_setzero_si256()}};
+inline __attribute__((always_inline)) void dot(const std::uint8_t* x, const __m256i (&q)[kGroups][kHalves], __m256i (&sums)[kHalves]) {
   if constexpr (kFit > 0) {
-    for (int first = 0; first < kGroups; first += kFit) {
-      __m256i sum[2];
-      for (int g = first; g < first + kFit; ++g) {
-        const __m256i four = broadcast4(x + 4 * g);
-        for (int half = 0; half < 2; ++half) {
-          const __m256i pairs = _mm256_maddubs_epi16(four, load(g, half));
-          sum[half] = g == first ? pairs : _mm256_add_epi16(sum[half], pairs);
-        }
-      }
-      for (int half = 0; half < 2; ++half)
-        total.of[half] = _mm256_add_epi32(total.of[half], _mm256_madd_epi16(sum[half], _mm256_set1_epi16(1)));
-    }
+    sums[0] = _mm256_madd_epi16(pairs<kFit>(x, q), _mm256_set1_epi16(1));
+#pragma GCC unroll 4
+    for (int g = kFit; g < kGroups; g += kFit)
+      sums[0] = _mm256_add_epi32(sums[0], _mm256_madd_epi16(pairs<kFit>(x + 4 * g, q + g), _mm256_set1_epi16(1)));
   } else {
-    for (int g = 0; g < kGroups; ++g) {
-      const __m256i four = broadcast4(x + 4 * g);
-      const __m256i even = _mm256_and_si256(four, _mm256_set1_epi16(255)), odd = _mm256_srli_epi16(four, 8);
-      for (int half = 0; half < 2; ++half) {
-        const __m256i b = load(g, half);
-        total.of[half] =
-            _mm256_add_epi32(total.of[half], _mm256_add_epi32(_mm256_madd_epi16(even, _mm256_srai_epi16(_mm256_slli_epi16(b, 8), 8)),
-                                                              _mm256_madd_epi16(odd, _mm256_srai_epi16(b, 8))));
-      }
-    }
+    sums[0] = _mm256_add_epi32(_mm256_madd_epi16(pairs<kGroups>(x, q), _mm256_set1_epi16(1)),
+                               _mm256_madd_epi16(pairs<kGroups>(x + 32, q), _mm256_set1_epi16(16)));
   }
-  return total;
 }
 
 }  // namespace

@@ -5,22 +5,28 @@
 namespace quern::cpu {
 namespace {
 
-struct Halves {
-  __m256i of[2];
-};
+inline __m256i broadcast4(const std::uint8_t* p) {
+  std::int32_t bits;
+  __builtin_memcpy(&bits, p, 4);
+  return _mm256_set1_epi32(bits);
+}
+
+template <int kFit>
+constexpr bool kPrepared = false;
+
+template <int kFit>
+void prepare(const std::uint8_t*, std::uint8_t*) {}
+
+constexpr int kHalves = 2;
 
 template <int kGroups, int kFit>
-inline __attribute__((always_inline)) Halves dot(const std::uint8_t* x, const std::uint8_t* q) {
-  Halves total = {{_mm256_setzero_si256(), _mm256_setzero_si256()}};
+inline __attribute__((always_inline)) void dot(const std::uint8_t* x, const __m256i (&q)[kGroups][kHalves], __m256i (&sums)[kHalves]) {
+  sums[0] = sums[1] = _mm256_setzero_si256();
+#pragma GCC unroll 8
   for (int g = 0; g < kGroups; ++g) {
-    std::int32_t bits;
-    __builtin_memcpy(&bits, x + 4 * g, 4);
-    const __m256i four = _mm256_set1_epi32(bits);
-    for (int half = 0; half < 2; ++half)
-      total.of[half] =
-          _mm256_dpbusd_avx_epi32(total.of[half], four, _mm256_load_si256(reinterpret_cast<const __m256i*>(q + 64 * g + 32 * half)));
+    const __m256i four = broadcast4(x + 4 * g);
+    for (int half = 0; half < kHalves; ++half) sums[half] = _mm256_dpbusd_avx_epi32(sums[half], four, q[g][half]);
   }
-  return total;
 }
 
 }  // namespace
