@@ -1,10 +1,13 @@
 #include "base/thread_pool.h"
 
+#include <pthread.h>
 #include <sched.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <chrono>
+#include <ctime>
 #include <exception>
 #include <string>
 
@@ -77,6 +80,12 @@ void ask_for_short_slices() {
 #endif
 }
 
+/// Nanoseconds that a thread has run; -1 when the system will not say.
+std::int64_t run_time(clockid_t clock) {
+  timespec t;
+  return ::clock_gettime(clock, &t) == 0 ? t.tv_sec * std::int64_t{1'000'000'000} + t.tv_nsec : -1;
+}
+
 std::atomic<unsigned> default_workers{0};
 
 }  // namespace
@@ -86,12 +95,14 @@ ThreadPool::ThreadPool(unsigned workers) : ThreadPool(workers, read_topology("/s
 ThreadPool::ThreadPool(unsigned workers, const Topology& topology) {
   if (workers == 0) workers = static_cast<unsigned>(usable_cores());
   try {
+    workers_ = std::make_unique<Worker[]>(workers);
     const std::vector<int> nodes = topology.nodes > 1 ? spread_workers(topology, workers) : std::vector<int>();
     threads_.reserve(workers - 1);
     for (unsigned w = 1; w < workers; ++w)
       threads_.emplace_back([this, w, near = nodes.empty() ? std::vector<int>() : topology.cpus_of(nodes[w])] {
         ask_for_short_slices();
         if (!near.empty()) run_on(near);
+        workers_[w].is_this_thread();
         worker_loop(w);
       });
   } catch (const std::exception& e) {  // the limits of the system; length_error and bad_alloc of absurd numbers
@@ -116,6 +127,7 @@ void ThreadPool::walk(std::span<const Step> steps, Task task, void* context, uns
     ask_for_short_slices();
   }
   const std::lock_guard lock(one_walk_);
+  if (max_workers > 1) workers_[0].is_this_thread();
   if (steps.size() > progress_size_) {
     progress_size_ = steps.size() + steps.size() / 2;
     progress_.push_back(std::make_unique<Progress[]>(progress_size_));
@@ -140,7 +152,7 @@ void ThreadPool::walk(std::span<const Step> steps, Task task, void* context, uns
   if (max_workers > 1) number_.notify_all();
 
   take_part(walk, 0);
-  for (std::uint32_t s = 0; s < walk.steps; ++s) wait_until_done(walk, s);
+  for (std::uint32_t s = 0; s < walk.steps; ++s) wait_until_done(walk, s, 0);
 }
 
 void ThreadPool::worker_loop(unsigned worker) {
@@ -175,9 +187,11 @@ void ThreadPool::take_part(const Walk& walk, unsigned worker) {
       if (number_of(unclaimed) != walk.number) return;
       if (count_of(unclaimed) == 0) break;
       for (const std::int32_t needed = p.wait_for.load(std::memory_order_relaxed); done <= needed; ++done)
-        if (!wait_until_done(walk, static_cast<std::uint32_t>(done))) return;
+        if (!wait_until_done(walk, static_cast<std::uint32_t>(done), worker)) return;
       if (!p.unclaimed.compare_exchange_weak(unclaimed, unclaimed - 1, std::memory_order_acq_rel, std::memory_order_acquire)) continue;
+      workers_[worker].in_task.store(true, std::memory_order_relaxed);
       walk.task(walk.context, s, count_of(unclaimed) - 1, worker);
+      workers_[worker].in_task.store(false, std::memory_order_relaxed);
       if (count_of(p.unfinished.fetch_sub(1, std::memory_order_seq_cst)) == 1 && sleepers_.load(std::memory_order_seq_cst) != 0) {
         wake_.fetch_add(1, std::memory_order_seq_cst);
         wake_.notify_all();
@@ -187,14 +201,52 @@ void ThreadPool::take_part(const Walk& walk, unsigned worker) {
   }
 }
 
+void ThreadPool::Worker::is_this_thread() {
+  clockid_t of_thread;
+  const bool known = ::pthread_getcpuclockid(::pthread_self(), &of_thread) == 0;
+  clock.store(known ? of_thread : 0, std::memory_order_relaxed);
+  thread.store(known ? ::gettid() : 0, std::memory_order_relaxed);
+}
+
+/// A worker that is about to sleep gives its core to those it waits for, if they are in a task and do not run: another process has their
+/// core for milliseconds, and nobody would come to fetch them, since to the system no core is idle. They may run anywhere again at once.
+void ThreadPool::fetch_workers_put_aside(unsigned worker) {
+  constexpr auto kLook = std::chrono::microseconds(5);  // who runs has run after that
+  constexpr unsigned kMost = 64;
+  std::int64_t before[kMost];
+  const unsigned count = std::min(workers(), kMost);
+  bool any = false;
+  for (unsigned w = 0; w < count; ++w) {
+    before[w] = w != worker && workers_[w].in_task.load(std::memory_order_relaxed) ? run_time(workers_[w].clock.load()) : -1;
+    any = any || before[w] >= 0;
+  }
+  if (!any) return;
+  spin(kLook, [] { return false; });
+  for (unsigned w = 0; w < count; ++w) {
+    Worker& other = workers_[w];
+    if (before[w] < 0 || !other.in_task.load(std::memory_order_relaxed) || run_time(other.clock.load()) != before[w]) continue;
+    if (other.being_moved.exchange(true)) continue;
+    cpu_set_t mask, here;
+    const int cpu = ::sched_getcpu();
+    const pid_t thread = other.thread.load();
+    if (thread != 0 && cpu >= 0 && cpu < CPU_SETSIZE && ::sched_getaffinity(thread, sizeof mask, &mask) == 0 && CPU_ISSET(cpu, &mask)) {
+      CPU_ZERO(&here);
+      CPU_SET(cpu, &here);
+      if (::sched_setaffinity(thread, sizeof here, &here) == 0) ::sched_setaffinity(thread, sizeof mask, &mask);
+    }
+    other.being_moved.store(false);
+  }
+}
+
 /// False when the walk is over (it was left behind by a worker that came late).
-bool ThreadPool::wait_until_done(const Walk& walk, std::uint32_t step) {
+bool ThreadPool::wait_until_done(const Walk& walk, std::uint32_t step, unsigned worker) {
   std::uint64_t unfinished = 0;
   const auto settled = [&] {
     unfinished = walk.progress[step].unfinished.load(std::memory_order_seq_cst);
     return count_of(unfinished) == 0 || number_of(unfinished) != walk.number;
   };
   while (!settled() && !spin(kSpin, settled)) {
+    fetch_workers_put_aside(worker);
     sleepers_.fetch_add(1, std::memory_order_seq_cst);
     const std::uint32_t before = wake_.load(std::memory_order_seq_cst);
     if (!settled()) wake_.wait(before, std::memory_order_seq_cst);

@@ -58,10 +58,20 @@ class ThreadPool {
     void* context;
   };
 
+  /// What the others must know of a worker to help it along when it is put aside in a task. One line of cache each.
+  struct alignas(64) Worker {
+    std::atomic<bool> in_task{false};
+    std::atomic<bool> being_moved{false};
+    std::atomic<std::int32_t> thread{0};  // the system's number; 0: unknown
+    std::atomic<std::int32_t> clock{0};   // of its CPU time
+    void is_this_thread();
+  };
+
   void stop();
+  void fetch_workers_put_aside(unsigned worker);
   void worker_loop(unsigned worker);
   void take_part(const Walk& walk, unsigned worker);
-  bool wait_until_done(const Walk& walk, std::uint32_t step);
+  bool wait_until_done(const Walk& walk, std::uint32_t step, unsigned worker);
 
   std::mutex one_walk_;
   std::vector<std::unique_ptr<Progress[]>> progress_;  // the last is in use; older ones are kept for workers that come late
@@ -77,6 +87,7 @@ class ThreadPool {
   alignas(64) std::atomic<std::uint32_t> sleepers_{0};
   std::atomic<std::uint32_t> wake_{0};
   std::atomic<bool> stop_{false};
+  std::unique_ptr<Worker[]> workers_;
   std::vector<std::thread> threads_;
 };
 

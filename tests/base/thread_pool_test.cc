@@ -1,6 +1,7 @@
 #include "base/thread_pool.h"
 
 #include <gtest/gtest.h>
+#include <sched.h>
 #include <sys/resource.h>
 
 #include <atomic>
@@ -266,6 +267,48 @@ TEST(ThreadPool, more_threads_than_the_system_has_are_an_error_and_not_the_end) 
   }
   setrlimit(RLIMIT_AS, &old);
   EXPECT_NE(what.find("cannot start 100000 threads"), std::string::npos) << what;
+}
+
+TEST(ThreadPool, workers_that_fetch_each_other_beside_busy_loops_may_still_run_where_they_could_before) {
+  cpu_set_t before;
+  ASSERT_EQ(sched_getaffinity(0, sizeof before, &before), 0);
+  std::atomic<bool> stop{false};
+  std::vector<std::thread> loops;
+  for (int i = 0; i < CPU_COUNT(&before) && i < 8; ++i)
+    loops.emplace_back([&] {
+      while (!stop.load(std::memory_order_relaxed)) {
+      }
+    });
+  struct Context {
+    cpu_set_t before;
+    std::atomic<int> done{0}, elsewhere{0};
+  } context{.before = before};
+  ThreadPool pool(3);
+  std::vector<ThreadPool::Step> steps;
+  for (std::int32_t s = 0; s < 200; ++s) steps.push_back({6, s - 1});
+  const auto work = [](void* c, std::uint32_t, std::uint32_t, unsigned) noexcept {
+    auto& of = *static_cast<Context*>(c);
+    const auto end = std::chrono::steady_clock::now() + std::chrono::microseconds(30);
+    while (std::chrono::steady_clock::now() < end) {
+    }
+    ++of.done;
+  };
+  for (int round = 0; round < 3; ++round) pool.walk(steps, work, &context);
+  // Nobody waits for anybody now, so every mask is what it was.
+  const std::vector<ThreadPool::Step> last = {{1, -1}};
+  for (int i = 0; i < 20; ++i)
+    pool.walk(
+        last,
+        [](void* c, std::uint32_t, std::uint32_t, unsigned) noexcept {
+          auto& of = *static_cast<Context*>(c);
+          cpu_set_t now;
+          if (sched_getaffinity(0, sizeof now, &now) != 0 || !CPU_EQUAL(&now, &of.before)) ++of.elsewhere;
+        },
+        &context);
+  stop = true;
+  for (std::thread& t : loops) t.join();
+  EXPECT_EQ(context.done, 3 * 200 * 6);
+  EXPECT_EQ(context.elsewhere, 0);
 }
 
 }  // namespace
