@@ -22,12 +22,12 @@ std::int64_t state_bytes(const plan::Program& program, std::size_t i) {
 }
 
 /// Norms and biases lie scattered among the weights, and each would keep megabytes of the file around it in memory: the system maps
-/// what it has cached near a page, too. So they are copied.
+/// what it has cached near a page, too. So they are copied. Matrices are not: packing copies them.
 void copy_small_constants(const ir::Graph& graph, const std::shared_ptr<const gguf::File>& file) {
   constexpr std::size_t kSmall = 256 << 10;
   for (ir::Value* value : graph.constants()) {
     const ir::Constant& mapped = *value->constant;
-    if (mapped.owner != file || mapped.bytes > kSmall) continue;
+    if (mapped.owner != file || mapped.bytes > kSmall || value->type.shape.size() > 1) continue;
     auto bytes = std::make_shared<std::vector<std::byte>>(mapped.data, mapped.data + mapped.bytes);
     auto copy = std::make_shared<ir::Constant>();
     copy->name = mapped.name;
