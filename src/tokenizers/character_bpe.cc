@@ -36,7 +36,7 @@ class CharacterBpe final : public detail::RankedBpe {
         continue;
       }
       const bool plain = types_[i] != TokenType::control && types_[i] != TokenType::unknown;
-      found[i] = plain && !text.empty() && append_bytes(text, bytes);
+      found[i] = plain && !text.empty() && detail::valid_prefix(text) == text.size() && append_bytes(text, bytes);
       token_bytes_.add(found[i] ? std::string_view(bytes) : text);
       if (found[i]) joins_.add(bytes);
     }
@@ -47,7 +47,7 @@ class CharacterBpe final : public detail::RankedBpe {
 
   bool append_bytes(std::string_view text, std::string& out) const override {
     // Where spaces are escaped, no text leads to a token with a plain one.
-    if ((spaces_escaped_ && text.find(' ') != text.npos) || detail::valid_prefix(text) != text.size()) return false;
+    if (spaces_escaped_ && text.find(' ') != text.npos) return false;
     if (spaces_escaped_) {
       detail::append_unescaped(text, out);
     } else {
@@ -95,12 +95,13 @@ class CharacterBpe final : public detail::RankedBpe {
       text = scratch->text;
     }
     pre_tokenizer_.split(text, scratch->words, scratch->other);
+    detail::IdSink sink(ids);
     std::size_t begin = 0;
     for (const std::uint32_t end : scratch->words) {
       const std::string_view word = text.substr(0, end);
       while (begin < end) {
         const std::size_t piece_end = joins_.piece_end(word, begin);
-        encode_word(word.substr(begin, piece_end - begin), *scratch, ids);
+        encode_word(word.substr(begin, piece_end - begin), *scratch, sink);
         begin = piece_end;
       }
     }

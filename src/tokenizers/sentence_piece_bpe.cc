@@ -5,9 +5,9 @@
 
 #include <algorithm>
 #include <array>
-#include <bit>
 #include <cmath>
 #include <cstring>
+#include <numeric>
 
 #include "base/error.h"
 #include "tokenizers/detail/byte_level.h"
@@ -23,13 +23,6 @@ namespace quern::tokenizers {
 namespace {
 
 constexpr std::size_t kMaxMerged = 512;  // longer tokens are not merged to, so that looking one up has a bound
-
-/// The higher the score, the lower the rank.
-std::uint32_t rank_of(float score) {
-  const auto bits = std::bit_cast<std::uint32_t>(score + 0.0f);  // -0 is 0
-  const std::uint32_t ascending = bits & 0x80000000u ? ~bits : bits | 0x80000000u;
-  return ~ascending;
-}
 
 class SentencePieceBpe final : public Tokenizer {
  public:
@@ -64,11 +57,20 @@ class SentencePieceBpe final : public Tokenizer {
     if (!spec.scores.empty() && spec.scores.size() != size()) {
       throw Error(Code::data_corrupt, fmt::format("the vocabulary has {} tokens but {} scores", size(), spec.scores.size()));
     }
-    ranks_.assign(size(), rank_of(0));
     for (std::size_t i = 0; i < spec.scores.size(); ++i) {
       if (std::isnan(spec.scores[i])) throw Error(Code::data_corrupt, fmt::format("the score of token {} is not a number", i));
-      ranks_[i] = rank_of(spec.scores[i]);
     }
+    // The higher the score, the lower the rank; one rank for equal ones.
+    ranks_.assign(size(), 0);
+    std::vector<std::uint32_t> order(spec.scores.size());
+    std::iota(order.begin(), order.end(), 0u);
+    std::sort(order.begin(), order.end(), [&](std::uint32_t a, std::uint32_t b) { return spec.scores[a] > spec.scores[b]; });
+    std::uint32_t rank = 0;
+    for (std::size_t i = 0; i < order.size(); ++i) {
+      if (i > 0 && spec.scores[order[i]] != spec.scores[order[i - 1]]) ++rank;
+      ranks_[order[i]] = rank;
+    }
+    if (rank >= detail::Merger::kMaxRank) throw Error(Code::resource_exhausted, "the vocabulary has more different scores than 2^26");
   }
 
   void read_tokens() {
@@ -128,7 +130,7 @@ class SentencePieceBpe final : public Tokenizer {
   struct Merges {
     const SentencePieceBpe& owner;
 
-    detail::MergeTable::Merge find(Symbol left, Symbol right) const {
+    detail::Merge find(Symbol left, Symbol right) const {
       char both[2 * kMaxMerged];
       std::size_t length = owner.put(left, both);
       length += owner.put(right, both + length);
@@ -137,6 +139,7 @@ class SentencePieceBpe final : public Tokenizer {
       if (product < 0) return {};
       return {owner.ranks_[static_cast<std::size_t>(product)], product};
     }
+    Symbol product(detail::Merge merge) const { return merge.product; }
   };
 
   void encode_text(std::string_view text, std::vector<Id>& ids) const override {
@@ -144,10 +147,13 @@ class SentencePieceBpe final : public Tokenizer {
     const std::size_t first = ids.size();
     normalize(text, scratch->text);
     const std::string_view all = scratch->text;
-    for (std::size_t begin = 0; begin < all.size();) {
-      const std::size_t end = joins_.piece_end(all, begin);
-      encode_word(all.substr(begin, end - begin), *scratch, ids);
-      begin = end;
+    {
+      detail::IdSink sink(ids);
+      for (std::size_t begin = 0; begin < all.size();) {
+        const std::size_t end = joins_.piece_end(all, begin);
+        encode_word(all.substr(begin, end - begin), *scratch, sink);
+        begin = end;
+      }
     }
     if (!falls_back_) {  // what is unknown is one token, however long
       const auto unknown = [this](Id a, Id b) { return a == b && a == unknown_; };
@@ -170,26 +176,19 @@ class SentencePieceBpe final : public Tokenizer {
     while (out.ends_with(' ')) out.pop_back();
   }
 
-  void encode_word(std::string_view word, Scratch& scratch, std::vector<Id>& ids) const {
-    const bool cached = word.size() <= detail::WordCache::kMaxBytes;
-    detail::WordCache::Entry* entry = nullptr;
-    if (cached && scratch.cache.find(word, entry)) {
-      ids.insert(ids.end(), entry->ids, entry->ids + entry->count);
-      return;
-    }
-    scratch.symbols.clear();
-    for (std::size_t at = 0; at < word.size();) {
-      const std::size_t length = detail::character_length(word[at]);
-      scratch.symbols.push_back(length == 1 ? ascii_[static_cast<unsigned char>(word[at])] : symbol_of(word.substr(at, length)));
-      at += length;
-    }
-    scratch.merger.run(Merges{*this}, scratch.symbols);
-    scratch.ids.clear();
-    for (const Symbol symbol : scratch.symbols) {
-      symbol >= 0 ? scratch.ids.push_back(symbol) : append_fallback(static_cast<std::uint32_t>(-1 - symbol), scratch.ids);
-    }
-    if (cached) scratch.cache.fill(*entry, word, scratch.ids);
-    ids.insert(ids.end(), scratch.ids.begin(), scratch.ids.end());
+  void encode_word(std::string_view word, Scratch& scratch, detail::IdSink& ids) const {
+    ids.append(scratch.cache.ids_of(word, scratch.ids, [&](std::vector<Id>& made) {
+      scratch.symbols.clear();
+      for (std::size_t at = 0; at < word.size();) {
+        const std::size_t length = detail::character_length(word[at]);
+        scratch.symbols.push_back(length == 1 ? ascii_[static_cast<unsigned char>(word[at])] : symbol_of(word.substr(at, length)));
+        at += length;
+      }
+      scratch.merger.run(Merges{*this}, scratch.symbols);
+      for (const Symbol symbol : scratch.symbols) {
+        symbol >= 0 ? made.push_back(symbol) : append_fallback(static_cast<std::uint32_t>(-1 - symbol), made);
+      }
+    }));
   }
 
   /// A character that is no token: its bytes, or where the vocabulary lacks one of them the unknown token, or where it lacks that nothing.

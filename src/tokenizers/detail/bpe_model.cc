@@ -89,24 +89,18 @@ class BpeModel final : public WordModel {
 
   // `first`: where the ids of the piece begin, of which the word is a part.
   void encode_word(std::string_view word, std::size_t first, Scratch& scratch, std::vector<Id>& ids) const {
-    const auto append = [&](const Id* begin, const Id* end) {
-      // What is unknown is one token, however long.
-      if (options_.fuse_unknown && ids.size() > first && begin < end && *begin == unknown_ && ids.back() == unknown_) ++begin;
-      ids.insert(ids.end(), begin, end);
-    };
-    const bool cached = word.size() <= WordCache::kMaxBytes;
-    WordCache::Entry* entry = nullptr;
-    if (cached && scratch.cache.find(word, entry)) return append(entry->ids, entry->ids + entry->count);
-    scratch.symbols.clear();
-    const Id whole = options_.ignore_merges ? vocabulary_.find(word) : -1;
-    if (whole >= 0) {
-      scratch.symbols.push_back(whole);
-    } else {
-      options_.bytes ? add_bytes(word, scratch.symbols) : add_characters(word, scratch);
-      scratch.merger.run(merges_, scratch.symbols);
-    }
-    if (cached) scratch.cache.fill(*entry, word, scratch.symbols);
-    append(scratch.symbols.data(), scratch.symbols.data() + scratch.symbols.size());
+    auto made = scratch.cache.ids_of(word, scratch.symbols, [&](std::vector<Id>& symbols) {
+      if (const Id whole = options_.ignore_merges ? vocabulary_.find(word) : -1; whole >= 0) {
+        symbols.push_back(whole);
+        return;
+      }
+      options_.bytes ? add_bytes(word, symbols) : add_characters(word, scratch);
+      scratch.merger.run(merges_, symbols);
+    });
+    // What is unknown is one token, however long.
+    if (options_.fuse_unknown && ids.size() > first && !made.empty() && made[0] == unknown_ && ids.back() == unknown_)
+      made = made.subspan(1);
+    ids.insert(ids.end(), made.begin(), made.end());
   }
 
   void add_bytes(std::string_view word, std::vector<Id>& symbols) const {

@@ -8,55 +8,67 @@
 
 namespace quern::tokenizers::detail {
 
-/// Which pairs of tokens merge, into what, and how urgently (rank 0 first): an open-addressing hash table of 16 bytes a slot.
+/// A pair of symbols that becomes one: rank 0 is the most urgent. `product` is for the table that gave it.
+struct Merge {
+  static constexpr std::uint32_t kNone = 0xFFFFFFFFu;
+  std::uint32_t rank = kNone;
+  std::int32_t product = -1;
+};
+
+/// Which pairs of tokens merge, into what, and how urgently: an open-addressing hash table of 8 bytes a slot, each both ids and the rank.
+/// Small on purpose: looking pairs up is what encoding new words takes its time for, and a miss of the cache costs more than all the rest.
 class MergeTable {
  public:
-  static constexpr std::uint32_t kNone = 0xFFFFFFFFu;
-  struct Merge {
-    std::uint32_t rank = kNone;
-    std::int32_t product = -1;
-  };
-
-  explicit MergeTable(std::size_t merges);
-  /// The first merge added for a pair stays.
-  void add(std::int32_t left, std::int32_t right, Merge merge);
+  /// Errors: resource_exhausted for more than some two million tokens.
+  MergeTable(std::size_t tokens, std::size_t merges);
+  /// The first merge added for a pair stays. Ranks ascend.
+  void add(std::int32_t left, std::int32_t right, std::uint32_t rank, std::int32_t product);
   /// The last merge set for a pair stays.
-  void set(std::int32_t left, std::int32_t right, Merge merge);
+  void set(std::int32_t left, std::int32_t right, std::uint32_t rank, std::int32_t product);
+  /// Says that this pair is to be added soon.
+  void prefetch(std::int32_t left, std::int32_t right) const { __builtin_prefetch(&slots_[slot_of(key_of(left, right))], 1); }
+
   Merge find(std::int32_t left, std::int32_t right) const {
+    if ((left | right) < 0) return {};  // no tokens
     const std::uint64_t key = key_of(left, right);
     for (std::size_t i = slot_of(key);; i = (i + 1) & mask_) {
-      if (slots_[i].key == key) return slots_[i].merge;
-      if (slots_[i].key == kEmpty) return {};
+      const std::uint64_t slot = slots_[i];
+      if (slot >> rank_bits_ == key) return {static_cast<std::uint32_t>(slot & rank_mask_), -1};
+      if (slot == kEmpty) return {};
     }
   }
   /// Calls each(left, right) for all pairs, in no order.
   template <class Each>
   void for_each(Each each) const {
-    for (const Slot& slot : slots_)
-      if (slot.key != kEmpty) each(static_cast<std::int32_t>(slot.key >> 32), static_cast<std::int32_t>(slot.key));
+    for (const std::uint64_t slot : slots_) {
+      if (slot == kEmpty) continue;
+      const std::uint64_t key = slot >> rank_bits_;
+      each(static_cast<std::int32_t>(key >> id_bits_), static_cast<std::int32_t>(key & ((std::uint64_t{1} << id_bits_) - 1)));
+    }
   }
+  std::int32_t product(Merge merge) const { return products_[merge.rank]; }
 
  private:
-  static constexpr std::uint64_t kEmpty = ~0ull;  // no pair: ids are not negative
-  struct Slot {
-    std::uint64_t key = kEmpty;
-    Merge merge;
-  };
-  static std::uint64_t key_of(std::int32_t left, std::int32_t right) {
-    return std::uint64_t{static_cast<std::uint32_t>(left)} << 32 | static_cast<std::uint32_t>(right);
+  static constexpr std::uint64_t kEmpty = ~0ull;  // no slot: those use 63 bits at most
+  std::uint64_t key_of(std::int32_t left, std::int32_t right) const {
+    return std::uint64_t{static_cast<std::uint32_t>(left)} << id_bits_ | static_cast<std::uint32_t>(right);
   }
   std::size_t slot_of(std::uint64_t key) const { return static_cast<std::size_t>(key * 0x9E3779B97F4A7C15ull >> shift_); }
 
-  std::vector<Slot> slots_;
+  int id_bits_, rank_bits_, shift_;
+  std::uint64_t rank_mask_;
+  std::vector<std::uint64_t> slots_;
   std::size_t mask_;
-  int shift_;
+  std::vector<std::int32_t> products_;  // by rank
 };
 
 /// Applies merges to a word, always the most urgent and among equals the leftmost, until none applies: O(n log n) in the word's symbols.
-/// `Merges` says by find(left, right) what two symbols become, as MergeTable does. Not for concurrent use; keeps its memory from word to
-/// word.
+/// `Merges` says by find(left, right) and product(merge) what two symbols become, as MergeTable does; its ranks are below kMaxRank. Not for
+/// concurrent use, and always for the same merges; keeps its memory from word to word.
 class Merger {
  public:
+  static constexpr std::uint32_t kMaxRank = 1u << 26;
+
   /// Replaces `symbols` by the merged ones.
   template <class Merges>
   void run(const Merges& merges, std::vector<std::int32_t>& symbols) {
@@ -70,7 +82,7 @@ class Merger {
   }
 
  private:
-  static constexpr std::size_t kShortWord = 40;  // up to here, looking through all pairs for the most urgent beats a heap
+  static constexpr std::size_t kShortWord = 48;  // up to here, looking through all pairs for the most urgent beats a heap
   static constexpr std::size_t kKeptSymbols = 1 << 16;
 
   struct Node {
@@ -79,22 +91,52 @@ class Merger {
     std::uint32_t rank;  // of the merge with the next symbol
   };
 
+  // A pair's key is its rank and, below that, the place of its left symbol: the least key is the leftmost of the most urgent.
   template <class Merges>
   void run_short(const Merges& merges, std::vector<std::int32_t>& symbols) {
-    pairs_.clear();
-    for (std::size_t i = 0; i + 1 < symbols.size(); ++i) pairs_.push_back(merges.find(symbols[i], symbols[i + 1]));
-    while (!pairs_.empty()) {
-      std::size_t best = 0;
-      for (std::size_t i = 1; i < pairs_.size(); ++i) {
-        if (pairs_[i].rank < pairs_[best].rank) best = i;
-      }
-      if (pairs_[best].rank == MergeTable::kNone) return;
-      symbols[best] = pairs_[best].product;
-      symbols.erase(symbols.begin() + static_cast<std::ptrdiff_t>(best) + 1);
-      pairs_.erase(pairs_.begin() + static_cast<std::ptrdiff_t>(best));
-      if (best > 0) pairs_[best - 1] = merges.find(symbols[best - 1], symbols[best]);
-      if (best < pairs_.size()) pairs_[best] = merges.find(symbols[best], symbols[best + 1]);
+    constexpr std::uint32_t kPlaceBits = 6, kPlaces = 1u << kPlaceBits, kNoKey = 0xFFFFFFFFu;
+    static_assert(kShortWord < kPlaces && std::uint64_t{kMaxRank} << kPlaceBits <= 1ull << 32);
+    const auto count = static_cast<std::uint32_t>(symbols.size());
+    alignas(64) std::uint32_t keys[kPlaces];
+    std::int32_t products[kPlaces];  // as Merge::product
+    std::uint8_t next[kPlaces], previous[kPlaces];
+    std::int32_t* symbol = symbols.data();
+    const std::uint32_t padded = (count + 7) & ~7u;
+    bool any = false;
+    const auto look_up = [&](std::uint32_t left, std::uint32_t right) {
+      const std::uint64_t pair = std::uint64_t{static_cast<std::uint32_t>(symbol[left])} << 32 | static_cast<std::uint32_t>(symbol[right]);
+      Known& known = known_[pair * 0x9E3779B97F4A7C15ull >> (64 - kKnownBits)];
+      if (known.pair != pair) known = {pair, merges.find(symbol[left], symbol[right])};
+      const Merge merge = known.merge;
+      keys[left] = merge.rank == Merge::kNone ? kNoKey : merge.rank << kPlaceBits | left;
+      products[left] = merge.product;
+      any |= merge.rank != Merge::kNone;
+    };
+    for (std::uint32_t i = 0; i + 1 < count; ++i) {
+      look_up(i, i + 1);
+      next[i] = static_cast<std::uint8_t>(i + 1), previous[i + 1] = static_cast<std::uint8_t>(i);
     }
+    if (!any) return;
+    for (std::uint32_t i = count - 1; i < padded; ++i) keys[i] = kNoKey;
+    next[count - 1] = static_cast<std::uint8_t>(count);
+    previous[0] = 0;
+    for (;;) {
+      std::uint32_t best = kNoKey;
+      for (std::uint32_t i = 0; i < padded; ++i) best = std::min(best, keys[i]);
+      if (best == kNoKey) break;
+      const std::uint32_t left = best & (kPlaces - 1), right = next[left], after = next[right];
+      symbol[left] = merges.product({best >> kPlaceBits, products[left]});
+      keys[right] = keys[left] = kNoKey;
+      next[left] = static_cast<std::uint8_t>(after);
+      if (after < count) {
+        previous[after] = static_cast<std::uint8_t>(left);
+        look_up(left, after);
+      }
+      if (left > 0) look_up(previous[left], left);
+    }
+    std::uint32_t kept = 0;
+    for (std::uint32_t i = 0; i < count; i = next[i]) symbol[kept++] = symbol[i];
+    symbols.resize(kept);
   }
 
   template <class Merges>
@@ -106,15 +148,15 @@ class Merger {
     const auto entry = [](std::uint32_t rank, std::uint32_t position) { return std::uint64_t{rank} << 32 | position; };
     for (std::uint32_t i = 0; i < count; ++i) {
       const bool last = i + 1 == count;
-      const std::uint32_t rank = last ? MergeTable::kNone : merges.find(symbols[i], symbols[i + 1]).rank;
+      const std::uint32_t rank = last ? Merge::kNone : merges.find(symbols[i], symbols[i + 1]).rank;
       nodes_[i] = {symbols[i], i == 0 ? kEnd : i - 1, last ? kEnd : i + 1, rank};
-      if (rank != MergeTable::kNone) heap_.push_back(entry(rank, i));
+      if (rank != Merge::kNone) heap_.push_back(entry(rank, i));
     }
     std::make_heap(heap_.begin(), heap_.end(), std::greater<>());
     const auto refresh = [&](std::uint32_t position) {
       Node& node = nodes_[position];
-      node.rank = node.next == kEnd ? MergeTable::kNone : merges.find(node.id, nodes_[node.next].id).rank;
-      if (node.rank == MergeTable::kNone) return;
+      node.rank = node.next == kEnd ? Merge::kNone : merges.find(node.id, nodes_[node.next].id).rank;
+      if (node.rank == Merge::kNone) return;
       heap_.push_back(entry(node.rank, position));
       std::push_heap(heap_.begin(), heap_.end(), std::greater<>());
     };
@@ -126,9 +168,9 @@ class Merger {
       Node& left = nodes_[position];
       if (left.rank != top >> 32) continue;  // the pair that this entry was for is no more
       Node& right = nodes_[left.next];
-      left.id = merges.find(left.id, right.id).product;
+      left.id = merges.product(merges.find(left.id, right.id));
       left.next = right.next;
-      right.rank = MergeTable::kNone;
+      right.rank = Merge::kNone;
       if (left.next != kEnd) nodes_[left.next].previous = position;
       refresh(position);
       if (left.previous != kEnd) refresh(left.previous);
@@ -137,7 +179,12 @@ class Merger {
     for (std::uint32_t i = 0; i != kEnd; i = nodes_[i].next) symbols.push_back(nodes_[i].id);
   }
 
-  std::vector<MergeTable::Merge> pairs_;
+  struct Known {
+    std::uint64_t pair = ~0ull;
+    Merge merge;
+  };
+  static constexpr int kKnownBits = 13;                                          // 128 KiB
+  std::vector<Known> known_ = std::vector<Known>(std::size_t{1} << kKnownBits);  // pairs looked up lately, merging or not
   std::vector<Node> nodes_;
   std::vector<std::uint64_t> heap_;  // rank << 32 | position of the left symbol
 };

@@ -2,6 +2,9 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <array>
+
 #include "base/error.h"
 
 namespace quern::tokenizers::detail {
@@ -11,7 +14,7 @@ RankedBpe::RankedBpe(const Spec& spec, const PreTokenizerRow& row)
       pre_tokenizer_(row.patterns),
       ignore_merges_(row.ignore_merges),
       index_(spec.tokens.size()),
-      merges_(spec.merges.size()) {
+      merges_(spec.tokens.size(), spec.merges.size()) {
   set_default_bos(row.add_bos);
 }
 
@@ -25,46 +28,98 @@ void RankedBpe::Scratch::trim() {
 
 void RankedBpe::index_tokens(std::vector<bool>& found) {
   std::size_t duplicates = 0;
-  for (std::size_t i = 0; i < size(); ++i) {
-    if (found[i] && !index_.add(token_bytes_[i], static_cast<Id>(i), token_bytes_)) ++duplicates;
+  constexpr std::size_t kAhead = 16;  // what is added soon is fetched already
+  std::array<std::size_t, kAhead> hashes{};
+  for (std::size_t i = 0; i < size() + kAhead; ++i) {
+    std::size_t& hash = hashes[i % kAhead];
+    if (i >= kAhead && found[i - kAhead] && !index_.add(token_bytes_[i - kAhead], hash, static_cast<Id>(i - kAhead), token_bytes_))
+      ++duplicates;
+    if (i < size() && found[i]) index_.prefetch(hash = TokenIndex::hash_of(token_bytes_[i]));
   }
   if (duplicates == 0) return;
   notes_.push_back(fmt::format("{} tokens have the same text as another; text becomes the last of them", duplicates));
   for (std::size_t i = 0; i < size(); ++i) found[i] = found[i] && find(token_bytes_[i]) == static_cast<Id>(i);
 }
 
+// In blocks whose lookups wait for memory together: one after the other they would take most of the time that loading takes.
 void RankedBpe::read_merges(const Spec& spec, const std::vector<bool>& found) {
-  if (spec.merges.size() >= MergeTable::kNone) throw Error(Code::resource_exhausted, "the vocabulary has 2^32 merges or more");
-  std::string both;  // bytes of the product
+  constexpr std::size_t kBlock = 32;
+  enum Part { kLeft, kRight, kProduct };
+  struct Row {
+    std::uint32_t rank = 0;
+    std::size_t begin[3] = {}, end[3] = {}, hash[3] = {};  // of each part's bytes in `bytes`
+    Id id[3] = {-1, -1, -1};
+  };
+  std::array<Row, kBlock> block;
+  std::string bytes;
   std::size_t skipped = 0, first_skipped = 0;
-  const auto is = [&](Id id, std::string_view bytes) {
+  const auto skip = [&](std::size_t rank) {
+    if (skipped++ == 0) first_skipped = rank;
+    first_skipped = std::min(first_skipped, rank);
+  };
+  const auto is = [&](Id id, std::string_view text) {
     const auto i = static_cast<std::size_t>(id);
-    return i < size() && found[i] && token_bytes_[i] == bytes;
+    return i < size() && found[i] && token_bytes_[i] == text;
   };
   Id guess = 0;  // a merge mostly makes the same token as the one before, or the next
-  for (std::size_t rank = 0; rank < spec.merges.size(); ++rank) {
-    const std::string_view merge = spec.merges[rank];
-    const std::size_t space = merge.find(' ', 1);
-    if (merge.empty() || space == std::string_view::npos || space + 1 == merge.size()) {
-      throw Error(Code::data_corrupt,
-                  fmt::format("merge {} is '{}' where two tokens with a space between were expected", rank, merge.substr(0, 80)));
-    }
-    both.clear();
-    Id left = -1, right = -1, product = -1;
-    if (append_bytes(merge.substr(0, space), both)) {
-      const std::size_t length = both.size();
-      if (append_bytes(merge.substr(space + 1), both)) {
-        left = find(std::string_view(both).substr(0, length));
-        right = find(std::string_view(both).substr(length));
-        product = is(guess, both) ? guess : is(guess + 1, both) ? guess + 1 : find(both);
+  for (std::size_t first = 0; first < spec.merges.size(); first += kBlock) {
+    std::size_t rows = 0;
+    bytes.clear();
+    for (std::size_t rank = first; rank < std::min(first + kBlock, spec.merges.size()); ++rank) {
+      const std::string_view merge = spec.merges[rank];
+      const std::size_t space = merge.find(' ', 1);
+      if (merge.empty() || space == std::string_view::npos || space + 1 == merge.size()) {
+        throw Error(Code::data_corrupt,
+                    fmt::format("merge {} is '{}' where two tokens with a space between were expected", rank, merge.substr(0, 80)));
       }
+      const std::size_t begin = bytes.size();
+      if (!append_bytes(merge.substr(0, space), bytes)) {
+        skip(rank);
+        continue;
+      }
+      const std::size_t middle = bytes.size();
+      if (!append_bytes(merge.substr(space + 1), bytes)) {
+        bytes.resize(begin);
+        skip(rank);
+        continue;
+      }
+      block[rows++] = {static_cast<std::uint32_t>(rank), {begin, middle, begin}, {middle, bytes.size(), bytes.size()}, {}, {-1, -1, -1}};
     }
-    if (left < 0 || right < 0 || product < 0) {
-      if (skipped++ == 0) first_skipped = rank;
-      continue;
+    const auto part_of = [&](const Row& row, int part) {
+      return std::string_view(bytes).substr(row.begin[part], row.end[part] - row.begin[part]);
+    };
+    const auto each = [&](auto&& f) {
+      for (std::size_t i = 0; i < rows; ++i) {
+        for (int part = kLeft; part <= kProduct; ++part) f(block[i], part);
+      }
+    };
+    each([&](Row& row, int part) { index_.prefetch(row.hash[part] = TokenIndex::hash_of(part_of(row, part))); });
+    each([&](Row& row, int part) {
+      if (const Id id = index_.guess(row.hash[part]); id >= 0) token_bytes_.prefetch_end(static_cast<std::size_t>(id));
+    });
+    each([&](Row& row, int part) {
+      if (const Id id = index_.guess(row.hash[part]); id >= 0) token_bytes_.prefetch(static_cast<std::size_t>(id));
+    });
+    for (std::size_t i = 0; i < rows; ++i) {
+      Row& row = block[i];
+      for (int part = kLeft; part <= kProduct; ++part) {
+        const std::string_view text = part_of(row, part);
+        row.id[part] = part == kProduct && is(guess, text)       ? guess
+                       : part == kProduct && is(guess + 1, text) ? guess + 1
+                                                                 : index_.find(text, row.hash[part], token_bytes_);
+      }
+      if (row.id[kLeft] < 0 || row.id[kRight] < 0 || row.id[kProduct] < 0) {
+        skip(row.rank);
+        continue;
+      }
+      guess = row.id[kProduct];
+      merges_.prefetch(row.id[kLeft], row.id[kRight]);
     }
-    guess = product;
-    merges_.add(left, right, {static_cast<std::uint32_t>(rank), product});
+    for (std::size_t i = 0; i < rows; ++i) {
+      const Row& row = block[i];
+      if (row.id[kLeft] >= 0 && row.id[kRight] >= 0 && row.id[kProduct] >= 0)
+        merges_.add(row.id[kLeft], row.id[kRight], row.rank, row.id[kProduct]);
+    }
   }
   if (skipped > 0) {
     notes_.push_back(fmt::format("{} merges name or make no ordinary token and are skipped; the first is merge {} '{}'", skipped,
@@ -75,38 +130,25 @@ void RankedBpe::read_merges(const Spec& spec, const std::vector<bool>& found) {
 void RankedBpe::encode_text(std::string_view text, std::vector<Id>& ids) const {
   const ScratchPool<Scratch>::Lease scratch(scratch_);
   pre_tokenizer_.split(text, scratch->words, scratch->other);
+  IdSink sink(ids);
   std::uint32_t begin = 0;
   for (const std::uint32_t end : scratch->words) {
-    encode_word(text.substr(begin, end - begin), *scratch, ids);
+    encode_word(text.substr(begin, end - begin), *scratch, sink);
     begin = end;
   }
 }
 
-void RankedBpe::encode_word(std::string_view word, Scratch& scratch, std::vector<Id>& ids) const {
-  if (word.size() <= WordCache::kMaxBytes) {
-    WordCache::Entry* entry = nullptr;
-    if (scratch.cache.find(word, entry)) {
-      ids.insert(ids.end(), entry->ids, entry->ids + entry->count);
+void RankedBpe::encode_word(std::string_view word, Scratch& scratch, IdSink& ids) const {
+  ids.append(scratch.cache.ids_of(word, scratch.ids, [&](std::vector<Id>& made) {
+    if (const Id whole = ignore_merges_ ? find(word) : -1; whole >= 0) {
+      made.push_back(whole);
       return;
     }
-    encode_new_word(word, scratch);
-    WordCache::fill(*entry, word, scratch.ids);
-  } else {
-    encode_new_word(word, scratch);
-  }
-  ids.insert(ids.end(), scratch.ids.begin(), scratch.ids.end());
-}
-
-void RankedBpe::encode_new_word(std::string_view word, Scratch& scratch) const {
-  scratch.ids.clear();
-  if (const Id whole = ignore_merges_ ? find(word) : -1; whole >= 0) {
-    scratch.ids.push_back(whole);
-    return;
-  }
-  scratch.symbols.clear();
-  begin_word(word, scratch.symbols);
-  scratch.merger.run(merges_, scratch.symbols);
-  end_word(scratch.symbols, scratch.ids);
+    scratch.symbols.clear();
+    begin_word(word, scratch.symbols);
+    scratch.merger.run(merges_, scratch.symbols);
+    end_word(scratch.symbols, made);
+  }));
 }
 
 }  // namespace quern::tokenizers::detail

@@ -45,8 +45,7 @@ class RankedBpe : public Tokenizer {
   Id find(std::string_view bytes) const { return index_.find(bytes, token_bytes_); }
 
   void encode_text(std::string_view text, std::vector<Id>& ids) const override;
-  void encode_word(std::string_view word, Scratch& scratch, std::vector<Id>& ids) const;
-  void encode_new_word(std::string_view word, Scratch& scratch) const;
+  void encode_word(std::string_view word, Scratch& scratch, IdSink& ids) const;
 
   PreTokenizer pre_tokenizer_;
   bool ignore_merges_;

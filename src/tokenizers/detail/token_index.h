@@ -18,7 +18,10 @@ class TokenIndex {
   /// Of several tokens with the same bytes the last one added is found. Returns false where there was one before.
   template <class BytesOf>
   bool add(std::string_view bytes, std::int32_t id, const BytesOf& bytes_of) {
-    const std::size_t hash = std::hash<std::string_view>()(bytes);
+    return add(bytes, hash_of(bytes), id, bytes_of);
+  }
+  template <class BytesOf>
+  bool add(std::string_view bytes, std::size_t hash, std::int32_t id, const BytesOf& bytes_of) {
     Slot& slot = slots_[place(bytes, hash, bytes_of)];
     const bool fresh = slot.id < 0;
     slot = {static_cast<std::uint32_t>(hash >> 32), id};
@@ -27,7 +30,16 @@ class TokenIndex {
   /// The token, or -1.
   template <class BytesOf>
   std::int32_t find(std::string_view bytes, const BytesOf& bytes_of) const {
-    return slots_[place(bytes, std::hash<std::string_view>()(bytes), bytes_of)].id;
+    return find(bytes, hash_of(bytes), bytes_of);
+  }
+
+  // For many lookups at a time: hash_of() and prefetch() for all of them, then guess() to prefetch what find() will compare with.
+  static std::size_t hash_of(std::string_view bytes) { return std::hash<std::string_view>()(bytes); }
+  void prefetch(std::size_t hash) const { __builtin_prefetch(&slots_[hash & mask_]); }
+  std::int32_t guess(std::size_t hash) const { return slots_[hash & mask_].id; }
+  template <class BytesOf>
+  std::int32_t find(std::string_view bytes, std::size_t hash, const BytesOf& bytes_of) const {
+    return slots_[place(bytes, hash, bytes_of)].id;
   }
 
  private:

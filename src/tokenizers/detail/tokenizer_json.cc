@@ -100,7 +100,7 @@ class ModelJson {
       bpe_.bytes = bytes;
       bpe_.unknown = unknown_;
       bpe_.prefix = prefix_;
-      return make_bpe_model(std::move(vocabulary_), merges_ ? std::move(*merges_) : MergeTable(0), bpe_);
+      return make_bpe_model(std::move(vocabulary_), merges_ ? std::move(*merges_) : MergeTable(0, 0), bpe_);
     }
     if (type_ == "WordPiece") return make_word_piece_model(std::move(vocabulary_), {unknown_, prefix_, max_characters_.value_or(100)});
     if (type_ == "WordLevel") return make_word_level_model(std::move(vocabulary_), unknown_);
@@ -167,12 +167,11 @@ class ModelJson {
   }
 
   void read_merges() {
-    merges_.emplace(count_merges());
+    merges_.emplace(vocabulary_.size(), count_merges());
     std::string left_buffer, right_buffer, both;
     std::uint32_t rank = 0;
     std::int32_t guess = 0;
     const auto add = [&](std::string_view left, std::string_view right) {
-      if (rank == MergeTable::kNone) throw Error(Code::resource_exhausted, "the vocabulary has 2^32 merges or more");
       const std::int32_t l = vocabulary_.find(left), r = vocabulary_.find(right);
       if (right.size() < prefix_.size()) json_.fail("a merge whose right half lacks the prefix of continuing tokens");
       both.assign(left);
@@ -185,7 +184,7 @@ class ModelJson {
         json_.fail(fmt::format("merge {} '{} {}' names or makes a token that is not in the vocabulary", rank, left.substr(0, 40),
                                right.substr(0, 40)));
       guess = product;
-      merges_->set(l, r, {rank++, product});
+      merges_->set(l, r, rank++, product);
     };
     json_.array([&] {
       if (json_.kind() == JsonReader::Kind::string) {

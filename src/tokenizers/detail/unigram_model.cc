@@ -49,17 +49,8 @@ class UnigramModel final : public WordModel {
     const typename ScratchPool<Scratch>::Lease scratch(scratch_);
     for (const PieceCutter::Piece piece : pieces) {
       const std::string_view word = text.substr(piece.begin, piece.end - piece.begin);
-      const bool cached = word.size() <= WordCache::kMaxBytes;
-      WordCache::Entry* entry = nullptr;
-      if (cached && scratch->cache.find(word, entry)) {
-        ids.insert(ids.end(), entry->ids, entry->ids + entry->count);
-        continue;
-      }
-      const std::size_t first = ids.size();
-      encode_word(word, *scratch, ids);
-      if (!cached) continue;
-      scratch->made.assign(ids.begin() + static_cast<std::ptrdiff_t>(first), ids.end());
-      scratch->cache.fill(*entry, word, scratch->made);
+      const auto known = scratch->cache.ids_of(word, scratch->made, [&](std::vector<Id>& made) { encode_word(word, *scratch, made); });
+      ids.insert(ids.end(), known.begin(), known.end());
     }
   }
 
@@ -72,13 +63,14 @@ class UnigramModel final : public WordModel {
   };
   struct Scratch {
     std::vector<Node> nodes;
-    std::vector<Id> made;
+    std::vector<Id> made, path;
     WordCache cache;
 
     void trim() {
       constexpr std::size_t kKept = 1 << 16;
       if (nodes.capacity() > kKept) nodes = {};
       if (made.capacity() > kKept) made = {};
+      if (path.capacity() > kKept) path = {};
     }
   };
 
@@ -131,7 +123,7 @@ class UnigramModel final : public WordModel {
   void flush(std::string_view word, std::size_t origin, std::size_t end, std::size_t& unknown_from, Scratch& scratch,
              std::vector<Id>& ids) const {
     const std::vector<Node>& nodes = scratch.nodes;
-    std::vector<Id>& path = scratch.made;  // places where the tokens of the best way end, from back to front
+    std::vector<Id>& path = scratch.path;  // places where the tokens of the best way end, from back to front
     path.clear();
     for (std::size_t at = end - origin; at > 0; at -= nodes[at].length) path.push_back(static_cast<Id>(at));
     std::size_t begin = origin;

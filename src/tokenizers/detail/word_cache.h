@@ -1,64 +1,159 @@
 #pragma once
 
 #include <algorithm>
-#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
+#include <span>
 #include <string_view>
 #include <vector>
 
 namespace quern::tokenizers::detail {
 
-/// The ids of words met lately: direct-mapped, one cache line a word, never more than kEntries of them.
+/// The ids of words met lately, in two tables: one of words of at most 16 bytes and 3 ids, which nearly all are, two to a cache line; and
+/// one of longer ones. Never more than a fixed number of words, allocated when first used.
 class WordCache {
  public:
-  static constexpr std::size_t kMaxBytes = 24;
-  static constexpr std::size_t kEntries = 1 << 13;  // 512 KiB: stays in the second-level cache
+  static constexpr std::size_t kMaxBytes = 48, kMaxIds = 19;
 
-  struct alignas(64) Entry {
-    std::array<std::uint64_t, 3> key{};
-    std::uint8_t length = 0;  // of the word; 0 is free
-    std::uint8_t count = 0;
-    std::int32_t ids[9];
-  };
-
-  /// `word` has 1 to kMaxBytes bytes. Gives its place in `entry`, and whether that place holds it.
-  bool find(std::string_view word, Entry*& entry) {
-    const auto key = key_of(word);
-    const std::uint64_t hash = ((key[0] ^ (key[1] * kMultiplier)) * kMultiplier ^ key[2] ^ word.size()) * kMultiplier;
-    entry = &entries_[hash >> (64 - 13)];
-    return entry->length == word.size() && entry->key == key;
-  }
-  /// Puts a word in its place, unless it has too many ids.
-  static void fill(Entry& entry, std::string_view word, const std::vector<std::int32_t>& ids) {
-    if (ids.size() > std::size(entry.ids)) return;
-    entry.key = key_of(word);
-    entry.length = static_cast<std::uint8_t>(word.size());
-    entry.count = static_cast<std::uint8_t>(ids.size());
-    std::copy(ids.begin(), ids.end(), entry.ids);
+  /// The ids of a word: those that it had before, or what `encode(made)` appends to `made` now.
+  template <class Encode>
+  std::span<const std::int32_t> ids_of(std::string_view text, std::vector<std::int32_t>& made, Encode&& encode) {
+    const bool kept = !text.empty() && text.size() <= kMaxBytes;
+    Word word{};
+    if (kept) {
+      word = prepare(text);
+      bool found = false;
+      if (const auto ids = find(word, found); found) return ids;
+    }
+    made.clear();
+    encode(made);
+    if (kept) fill(word, made);
+    return made;
   }
 
  private:
+  /// A word of 1 to kMaxBytes bytes, ready to be looked up.
+  struct Word {
+    std::string_view text;
+    std::uint64_t key[2];  // with the length, unique up to kShortBytes bytes
+    std::uint64_t hash;
+  };
+  static Word prepare(std::string_view text) {
+    const char* p = text.data();
+    const std::size_t n = text.size();
+    Word word{text, {0, 0}, 0};
+    if (n >= 8) {
+      word.key[0] = load(p, 8), word.key[1] = load(p + n - 8, 8);
+    } else if (n >= 4) {
+      word.key[0] = load(p, 4) | load(p + n - 4, 4) << 32;
+    } else {
+      word.key[0] = load(p, 1) | load(p + n / 2, 1) << 8 | load(p + n - 1, 1) << 16;
+    }
+    std::uint64_t mixed = (word.key[0] ^ word.key[1] * kMultiplier) * kMultiplier ^ n;
+    for (std::size_t at = 8; at + 8 < n && n > kShortBytes; at += 8) mixed = (mixed ^ load(p + at, 8)) * kMultiplier;
+    word.hash = mixed * kMultiplier;
+    return word;
+  }
+
+  /// The word's ids; `found` says whether there were any (a word may have none).
+  std::span<const std::int32_t> find(const Word& word, bool& found) {
+    found = true;
+    if (short_.empty()) allocate();
+    if (word.text.size() <= kShortBytes) {
+      const Short* entries = set_of(word);
+      for (int way = 0; way < 2; ++way) {
+        const Short& e = entries[way];
+        if (e.key[0] == word.key[0] && e.key[1] == word.key[1] && e.length == word.text.size()) return {e.ids, e.count};
+      }
+    }
+    const Long& e = long_[word.hash >> (64 - kLongBits)];
+    if (e.length == word.text.size() && std::memcmp(e.text, word.text.data(), e.length) == 0) return {e.ids, e.count};
+    found = false;
+    return {};
+  }
+  /// Keeps a word in the place of another, unless it has too many ids. After find().
+  void fill(const Word& word, std::span<const std::int32_t> ids) {
+    const std::size_t length = word.text.size();
+    if (length <= kShortBytes && ids.size() <= kShortIds) {
+      Short* entries = set_of(word);
+      entries[1] = entries[0];  // the older of the two goes
+      entries[0] = {{word.key[0], word.key[1]}, static_cast<std::uint8_t>(length), static_cast<std::uint8_t>(ids.size()), {}};
+      std::copy(ids.begin(), ids.end(), entries[0].ids);
+    } else if (ids.size() <= kMaxIds) {
+      Long& e = long_[word.hash >> (64 - kLongBits)];
+      e.length = static_cast<std::uint8_t>(length), e.count = static_cast<std::uint8_t>(ids.size());
+      std::memcpy(e.text, word.text.data(), length);
+      std::copy(ids.begin(), ids.end(), e.ids);
+    }
+  }
+
+  static constexpr std::size_t kShortBytes = 16, kShortIds = 3;
+  static constexpr int kSetBits = 15, kLongBits = 11;  // 2 MiB and 256 KiB
   static constexpr std::uint64_t kMultiplier = 0x9E3779B97F4A7C15ull;
-  static_assert(kEntries == std::size_t{1} << 13);
+
+  struct alignas(32) Short {
+    std::uint64_t key[2];
+    std::uint8_t length, count;  // 0 bytes: free
+    std::int32_t ids[kShortIds];
+  };
+  struct alignas(64) Long {
+    std::uint8_t length, count;
+    char text[kMaxBytes];
+    std::int32_t ids[kMaxIds];
+  };
+  static_assert(sizeof(Short) == 32 && sizeof(Long) == 128);
 
   static std::uint64_t load(const char* p, std::size_t bytes) {
     std::uint64_t value = 0;
     std::memcpy(&value, p, bytes);
     return value;
   }
-  // With the length, unique to the word: overlapping reads, never past its end.
-  static std::array<std::uint64_t, 3> key_of(std::string_view word) {
-    const char* p = word.data();
-    const std::size_t n = word.size();
-    if (n >= 16) return {load(p, 8), load(p + 8, 8), load(p + n - 8, 8)};
-    if (n >= 8) return {load(p, 8), load(p + n - 8, 8), 0};
-    if (n >= 4) return {load(p, 4) | load(p + n - 4, 4) << 32, 0, 0};
-    return {load(p, 1) | load(p + n / 2, 1) << 8 | load(p + n - 1, 1) << 16, 0, 0};
+  Short* set_of(const Word& word) { return &short_[(word.hash >> (64 - kSetBits)) * 2]; }
+  void allocate() {
+    short_.resize(std::size_t{2} << kSetBits);
+    long_.resize(std::size_t{1} << kLongBits);
   }
 
-  std::vector<Entry> entries_ = std::vector<Entry>(kEntries);
+  std::vector<Short> short_;
+  std::vector<Long> long_;
+};
+
+/// Appends ids to a vector by way of a buffer: cheaper for a few at a time.
+class IdSink {
+ public:
+  explicit IdSink(std::vector<std::int32_t>& out) : out_(out) {}
+  ~IdSink() { flush(); }
+  IdSink(const IdSink&) = delete;
+  IdSink& operator=(const IdSink&) = delete;
+
+  void push(std::int32_t id) {
+    if (count_ == kRoom) flush();
+    buffer_[count_++] = id;
+  }
+  void append(std::span<const std::int32_t> ids) {
+    if (ids.size() > kRoom - count_) {
+      flush();
+      if (ids.size() > kRoom) {
+        out_.insert(out_.end(), ids.begin(), ids.end());
+        return;
+      }
+    }
+    std::int32_t* to = buffer_ + count_;
+    for (std::size_t i = 0; i < ids.size(); ++i) to[i] = ids[i];
+    count_ += ids.size();
+  }
+
+ private:
+  static constexpr std::size_t kRoom = 512;
+  void flush() {
+    out_.insert(out_.end(), buffer_, buffer_ + count_);
+    count_ = 0;
+  }
+
+  std::vector<std::int32_t>& out_;
+  std::size_t count_ = 0;
+  std::int32_t buffer_[kRoom];
 };
 
 }  // namespace quern::tokenizers::detail
