@@ -9,7 +9,10 @@ namespace {
 
 class ByteLevelBpe final : public detail::RankedBpe {
  public:
-  ByteLevelBpe(const Spec& spec, const detail::PreTokenizerRow& row) : RankedBpe(spec, row) { read_merges(spec, read_tokens()); }
+  ByteLevelBpe(const Spec& spec, const detail::PreTokenizerRow& row) : RankedBpe(spec, row) {
+    read_merges(spec, read_tokens());
+    parallel_ = true;
+  }
 
  private:
   // Returns which tokens are found by the bytes they stand for.

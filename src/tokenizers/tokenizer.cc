@@ -194,7 +194,10 @@ Tokenizer::Match Tokenizer::longest_special(std::string_view text, std::size_t t
   return best;
 }
 
-void Tokenizer::encode_valid(std::string_view text, std::span<const std::size_t> trust_changes, bool trusted, std::vector<Id>& ids) const {
+// Appends the special tokens of a text, and calls plain(part) for what is between them.
+template <class Plain>
+void Tokenizer::walk_specials(std::string_view text, std::span<const std::size_t> trust_changes, bool trusted, std::vector<Id>& ids,
+                              Plain plain_part) const {
   std::size_t plain = 0;  // start of text not yet encoded
   std::size_t change = 0;
   for (std::size_t i = 0; i < text.size();) {
@@ -210,12 +213,18 @@ void Tokenizer::encode_valid(std::string_view text, std::span<const std::size_t>
       ++i;
       continue;
     }
-    if (i > plain) encode_text(text.substr(plain, i - plain), ids);
+    if (i > plain) plain_part(text.substr(plain, i - plain));
     ids.push_back(match.id);
     plain = i += match.length;
   }
-  if (plain < text.size()) encode_text(text.substr(plain), ids);
+  if (plain < text.size()) plain_part(text.substr(plain));
 }
+
+void Tokenizer::encode_valid(std::string_view text, std::span<const std::size_t> trust_changes, bool trusted, std::vector<Id>& ids) const {
+  walk_specials(text, trust_changes, trusted, ids, [&](std::string_view part) { encode_text(part, ids); });
+}
+
+void Tokenizer::encode_text_parallel(std::string_view text, unsigned, std::vector<Id>& ids) const { encode_text(text, ids); }
 
 std::vector<Id> Tokenizer::encode(std::string_view text, EncodeOptions options) const {
   std::vector<Id> ids;
@@ -225,7 +234,7 @@ std::vector<Id> Tokenizer::encode(std::string_view text, EncodeOptions options) 
 
 void Tokenizer::encode(std::string_view text, EncodeOptions options, std::vector<Id>& ids) const {
   const Piece piece{text, options.parse_special};
-  encode(std::span(&piece, 1), options.add_special, ids);
+  encode(std::span(&piece, 1), options.add_special, options.threads, ids);
 }
 
 std::vector<Id> Tokenizer::encode(std::span<const Piece> pieces, bool add_special) const {
@@ -234,7 +243,10 @@ std::vector<Id> Tokenizer::encode(std::span<const Piece> pieces, bool add_specia
   return ids;
 }
 
-void Tokenizer::encode(std::span<const Piece> pieces, bool add_special, std::vector<Id>& ids) const {
+void Tokenizer::encode(std::span<const Piece> pieces, bool add_special, std::vector<Id>& ids) const { encode(pieces, add_special, 1, ids); }
+
+void Tokenizer::encode(std::span<const Piece> pieces, bool add_special, unsigned threads, std::vector<Id>& ids) const {
+  constexpr std::size_t kLongText = 1 << 18;  // from here, starting threads costs little beside the work
   const auto check_size = [](std::size_t bytes) {
     if (bytes > kMaxText) throw Error(Code::invalid_argument, "the text is longer than 1 GiB");
   };
@@ -246,8 +258,15 @@ void Tokenizer::encode(std::span<const Piece> pieces, bool add_special, std::vec
   ids.insert(ids.end(), before.begin(), before.end());
   const std::size_t first = ids.size();
   if (pieces.size() == 1 && detail::valid_prefix(pieces[0].text) == pieces[0].text.size()) {
-    check_size(pieces[0].text.size());
-    encode_valid(pieces[0].text, {}, pieces[0].parse_special, ids);
+    const std::string_view text = pieces[0].text;
+    check_size(text.size());
+    if (threads > 1 && parallel_ && text.size() >= kLongText) {
+      walk_specials(text, {}, pieces[0].parse_special, ids, [&](std::string_view part) {
+        part.size() >= kLongText ? encode_text_parallel(part, threads, ids) : encode_text(part, ids);
+      });
+    } else {
+      encode_valid(text, {}, pieces[0].parse_special, ids);
+    }
   } else {
     std::string text;
     std::vector<std::size_t> trust_changes;

@@ -49,12 +49,25 @@ struct Spec {
 struct EncodeOptions {
   bool parse_special = true;  ///< Texts of control tokens become those tokens. Off for text that somebody else wrote.
   bool add_special = false;   ///< Put begin and end tokens where the model wants them; one that the text already has is not doubled.
+  unsigned threads = 1;       ///< At most so many work on a long text, where the model can. The ids are the same.
 };
 
 /// A part of a text, with its own word on whether control tokens may be parsed out of it.
 struct Piece {
   std::string_view text;
   bool parse_special = false;
+};
+
+/// A part of a text, in bytes.
+struct TextRange {
+  std::uint32_t begin = 0, end = 0;
+  bool operator==(const TextRange&) const = default;
+};
+
+/// Ids with where each comes from. What add_special put there comes from nowhere: an empty range.
+struct LocatedIds {
+  std::vector<Id> ids;
+  std::vector<TextRange> ranges;
 };
 
 struct DecodeOptions {
@@ -77,6 +90,11 @@ class Tokenizer {
   /// its characters stand in pieces that allow it. So a user's words cannot forge a turn marker, not even half of one.
   std::vector<Id> encode(std::span<const Piece> pieces, bool add_special = false) const;
   void encode(std::span<const Piece> pieces, bool add_special, std::vector<Id>& ids) const;
+
+  /// encode(), and the bytes of `text` that each id stands for. Ranges ascend; a token that is part of a character has its bytes of it, or
+  /// where the text is malformed there, all of them. Where a model rewrites text before it is cut (lower case, normal forms), they are the
+  /// nearest that can be told from the tokens.
+  LocatedIds encode_located(std::string_view text, EncodeOptions options = {}) const;
 
   /// Text of the ids; bytes that are not UTF-8 become U+FFFD. Errors: invalid_argument for an id outside the vocabulary.
   std::string decode(std::span<const Id> ids, DecodeOptions options = {}) const;
@@ -107,6 +125,8 @@ class Tokenizer {
 
   /// Appends the ids of valid UTF-8 without special tokens.
   virtual void encode_text(std::string_view text, std::vector<Id>& ids) const = 0;
+  /// The same by several threads; called where parallel_ says that the model can.
+  virtual void encode_text_parallel(std::string_view text, unsigned threads, std::vector<Id>& ids) const;
   /// Appends the ids of valid UTF-8, special tokens included. `trust_changes`: ascending offsets where the text turns from trusted to not
   /// or back; `trusted`: what it is at its start.
   virtual void encode_valid(std::string_view text, std::span<const std::size_t> trust_changes, bool trusted, std::vector<Id>& ids) const;
@@ -146,6 +166,7 @@ class Tokenizer {
   std::vector<TokenType> types_;
   std::vector<std::string> notes_;
   bool space_prefix_ = false;  // encode_text() puts a space in front
+  bool parallel_ = false;      // encode_text_parallel() is more than encode_text()
 
  private:
   friend class StreamDecoder;
@@ -153,10 +174,14 @@ class Tokenizer {
     std::size_t length = 0;
     Id id = -1;
   };
+  void encode(std::span<const Piece> pieces, bool add_special, unsigned threads, std::vector<Id>& ids) const;
   void take_special_ids(const Spec& spec, const SpecialIds& defaults);
   void collect_end_ids(const Spec& spec);
   void index_specials();
   Match longest_special(std::string_view text, std::size_t trusted) const;
+  template <class Plain>
+  void walk_specials(std::string_view text, std::span<const std::size_t> trust_changes, bool trusted, std::vector<Id>& ids,
+                     Plain plain) const;
 
   SpecialIds special_;
   std::optional<bool> add_bos_given_;

@@ -157,5 +157,22 @@ TEST(SentencePiece, long_texts_take_no_more_time_a_byte_than_short_ones) {
   EXPECT_EQ(ids.size(), 1u + (1u << 20) / 512);  // longer tokens than 512 bytes are not merged to
 }
 
+TEST(SentencePiece, tokens_are_located_in_the_text_as_it_was_given) {
+  for (const char* name : {"llama", "gemma", "squeezing"}) {
+    const auto tokenizer = make_sentence_piece(name);
+    for (const std::string text : {"Hello  world ▁x", "  été 日本語 \U0001F468\n", "a"}) {
+      const LocatedIds located = tokenizer->encode_located(text, {.add_special = true});
+      EXPECT_EQ(located.ids, tokenizer->encode(text, {.add_special = true}));
+      std::uint32_t at = 0;
+      for (const TextRange range : located.ranges) {
+        EXPECT_LE(at, range.begin) << name << " '" << text << "'";
+        EXPECT_LE(range.begin, range.end);
+        at = range.end;
+      }
+      EXPECT_EQ(at, text.size()) << name << " '" << text << "'";
+    }
+  }
+}
+
 }  // namespace
 }  // namespace quern::tokenizers

@@ -214,6 +214,19 @@ TEST(Stream, equals_whole_decoding_and_never_splits_a_character) {
   }
 }
 
+TEST(Threads, on_one_long_text_give_the_same_ids_as_one) {
+  std::string text;
+  for (const std::string& line : data_lines("strings.txt")) text += line.substr(0, 40) + " don't 12345 <|im_end|>\n";
+  while (text.size() < 3'000'000) text += text;
+  for (const char* name : {"llama-bpe", "deepseek-coder"}) {
+    const auto tokenizer = SmallVocabulary().make(name);
+    for (const unsigned threads : {2u, 3u, 16u}) {
+      EXPECT_EQ(tokenizer->encode(text, {.parse_special = false, .threads = threads}), tokenizer->encode(text, {.parse_special = false}));
+      EXPECT_EQ(tokenizer->encode(text, {.add_special = true, .threads = threads}), tokenizer->encode(text, {.add_special = true}));
+    }
+  }
+}
+
 TEST(Threads, give_the_same_ids_as_one) {
   const auto t = vocabulary().make("smollm");
   const std::string text = "It's  12 naïve\r\n\t👨‍👩‍👧‍👦 été<|im_end|> camelCase HTTPServer Straße";
@@ -227,6 +240,51 @@ TEST(Threads, give_the_same_ids_as_one) {
   }
   for (auto& thread : threads) thread.join();
   EXPECT_THAT(wrong, testing::Each(0));
+}
+
+TEST(Located, ranges_of_bytes_follow_each_other_through_the_whole_text) {
+  const auto tokenizer = SmallVocabulary().make("qwen2");
+  for (const std::string text : {"Hello  wörld, été <|im_end|> 12\n\n👨‍👩‍👧 x", "", " ", "<|im_start|>", "日本語 ﷺ"}) {
+    const LocatedIds located = tokenizer->encode_located(text);
+    EXPECT_EQ(located.ids, tokenizer->encode(text));
+    ASSERT_EQ(located.ranges.size(), located.ids.size());
+    std::uint32_t at = 0;
+    for (std::size_t i = 0; i < located.ids.size(); ++i) {
+      const TextRange range = located.ranges[i];
+      EXPECT_EQ(range.begin, at);
+      EXPECT_EQ(std::string_view(text).substr(range.begin, range.end - range.begin), tokenizer->token_bytes(located.ids[i]));
+      at = range.end;
+    }
+    EXPECT_EQ(at, text.size());
+  }
+}
+
+TEST(Located, what_add_special_puts_there_has_an_empty_range) {
+  const SmallVocabulary vocabulary;
+  Spec spec = vocabulary.spec("qwen2");
+  spec.add_bos = true, spec.add_eos = true;
+  const auto tokenizer = make_tokenizer(spec);
+  const LocatedIds located = tokenizer->encode_located("ab", {.add_special = true});
+  EXPECT_EQ(located.ids, tokenizer->encode("ab", {.add_special = true}));
+  EXPECT_EQ(located.ranges.front(), (TextRange{0, 0}));
+  EXPECT_EQ(located.ranges.back(), (TextRange{2, 2}));
+}
+
+TEST(Located, a_malformed_sequence_is_the_range_of_the_tokens_that_replace_it) {
+  const auto tokenizer = SmallVocabulary().make("qwen2");
+  const std::string text = "a\xF0\x9F b\xFF\xFEz";
+  const LocatedIds located = tokenizer->encode_located(text);
+  EXPECT_EQ(located.ids, tokenizer->encode(text));
+  std::uint32_t begin = 0;
+  for (std::size_t i = 0; i < located.ids.size(); ++i) {
+    EXPECT_LE(begin, located.ranges[i].begin);
+    EXPECT_LE(located.ranges[i].begin, located.ranges[i].end);
+    begin = located.ranges[i].begin;
+    const std::string_view bytes = tokenizer->token_bytes(located.ids[i]);
+    if (bytes == "z") EXPECT_EQ(located.ranges[i], (TextRange{7, 8}));
+    if (bytes == " b") EXPECT_EQ(located.ranges[i], (TextRange{3, 5}));
+  }
+  EXPECT_EQ(located.ranges.back().end, text.size());
 }
 
 TEST(Lookup, finds_special_tokens_by_their_text) {

@@ -4,6 +4,8 @@
 
 #include <algorithm>
 #include <array>
+#include <exception>
+#include <thread>
 
 #include "base/error.h"
 
@@ -136,6 +138,43 @@ void RankedBpe::encode_text(std::string_view text, std::vector<Id>& ids) const {
     encode_word(text.substr(begin, end - begin), *scratch, sink);
     begin = end;
   }
+}
+
+void RankedBpe::encode_text_parallel(std::string_view text, unsigned threads, std::vector<Id>& ids) const {
+  const ScratchPool<Scratch>::Lease cut(scratch_);
+  pre_tokenizer_.split(text, cut->words, cut->other);
+  const std::span<const std::uint32_t> ends = cut->words;
+  threads = static_cast<unsigned>(std::clamp<std::size_t>(ends.size() / 1024, 1, threads));
+  std::vector<std::vector<Id>> parts(threads);
+  std::vector<std::exception_ptr> failures(threads);
+  // A part is the words that end in an equal share of the text.
+  const auto share = [&](unsigned part) {
+    const auto end = static_cast<std::uint32_t>(text.size() * part / threads);
+    return part == threads ? ends.size() : static_cast<std::size_t>(std::lower_bound(ends.begin(), ends.end(), end) - ends.begin());
+  };
+  const auto work = [&](unsigned part) noexcept {
+    try {
+      const ScratchPool<Scratch>::Lease scratch(scratch_);
+      IdSink sink(parts[part]);
+      const std::size_t first = share(part), last = share(part + 1);
+      std::uint32_t begin = first > 0 ? ends[first - 1] : 0;
+      for (std::size_t i = first; i < last; ++i) {
+        encode_word(text.substr(begin, ends[i] - begin), *scratch, sink);
+        begin = ends[i];
+      }
+    } catch (...) {
+      failures[part] = std::current_exception();
+    }
+  };
+  {
+    std::vector<std::jthread> others;
+    for (unsigned part = 1; part < threads; ++part) others.emplace_back(work, part);
+    work(0);
+  }
+  for (const std::exception_ptr& failure : failures) {
+    if (failure) std::rethrow_exception(failure);
+  }
+  for (const std::vector<Id>& part : parts) ids.insert(ids.end(), part.begin(), part.end());
 }
 
 void RankedBpe::encode_word(std::string_view word, Scratch& scratch, IdSink& ids) const {

@@ -45,6 +45,8 @@ class RankedBpe : public Tokenizer {
   Id find(std::string_view bytes) const { return index_.find(bytes, token_bytes_); }
 
   void encode_text(std::string_view text, std::vector<Id>& ids) const override;
+  /// Words are cut by one thread and merged by all.
+  void encode_text_parallel(std::string_view text, unsigned threads, std::vector<Id>& ids) const override;
   void encode_word(std::string_view word, Scratch& scratch, IdSink& ids) const;
 
   PreTokenizer pre_tokenizer_;

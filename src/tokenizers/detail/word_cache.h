@@ -3,7 +3,10 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <cstdlib>
 #include <cstring>
+#include <memory>
+#include <new>
 #include <span>
 #include <string_view>
 #include <vector>
@@ -59,7 +62,7 @@ class WordCache {
   /// The word's ids; `found` says whether there were any (a word may have none).
   std::span<const std::int32_t> find(const Word& word, bool& found) {
     found = true;
-    if (short_.empty()) allocate();
+    if (!short_) allocate();
     if (word.text.size() <= kShortBytes) {
       const Short* entries = set_of(word);
       for (int way = 0; way < 2; ++way) {
@@ -104,19 +107,33 @@ class WordCache {
   };
   static_assert(sizeof(Short) == 32 && sizeof(Long) == 128);
 
+  struct Free {
+    void operator()(void* p) const { std::free(p); }
+  };
+
   static std::uint64_t load(const char* p, std::size_t bytes) {
     std::uint64_t value = 0;
     std::memcpy(&value, p, bytes);
     return value;
   }
   Short* set_of(const Word& word) { return &short_[(word.hash >> (64 - kSetBits)) * 2]; }
+  // Zeroes that the system gives a page at a time, when it is touched: a short text does not pay for all of them.
+  template <class Entry>
+  static Entry* zeroed(std::size_t count, std::unique_ptr<void, Free>& memory) {
+    std::size_t size = (count + 1) * sizeof(Entry);
+    memory.reset(std::calloc(1, size));
+    if (!memory) throw std::bad_alloc();
+    void* begin = memory.get();
+    return static_cast<Entry*>(std::align(alignof(Entry), count * sizeof(Entry), begin, size));
+  }
   void allocate() {
-    short_.resize(std::size_t{2} << kSetBits);
-    long_.resize(std::size_t{1} << kLongBits);
+    short_ = zeroed<Short>(std::size_t{2} << kSetBits, short_memory_);
+    long_ = zeroed<Long>(std::size_t{1} << kLongBits, long_memory_);
   }
 
-  std::vector<Short> short_;
-  std::vector<Long> long_;
+  std::unique_ptr<void, Free> short_memory_, long_memory_;
+  Short* short_ = nullptr;
+  Long* long_ = nullptr;
 };
 
 /// Appends ids to a vector by way of a buffer: cheaper for a few at a time.
