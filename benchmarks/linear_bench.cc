@@ -93,7 +93,8 @@ const int registered = [] {
     };
     for (const DType type : {DType::q4_0, DType::q4_1, DType::q5_0, DType::q5_1, DType::q8_0, DType::iq4_nl, DType::mxfp4, DType::nvfp4})
       add({type, 1536, 576}, DType::a8);
-    for (const DType type : {DType::q2_K, DType::q3_K, DType::q4_K, DType::q5_K, DType::q6_K, DType::iq4_xs})
+    for (const DType type : {DType::q2_K, DType::q3_K, DType::q4_K, DType::q5_K, DType::q6_K, DType::iq4_xs, DType::iq1_s, DType::iq2_xs,
+                             DType::iq3_xxs, DType::tq2_0})
       add({type, 1536, 768}, DType::a8);
     add({DType::q4_1, 576, 1536}, DType::a8);
     add({DType::q8_0, 49152, 576}, DType::a8);

@@ -18,8 +18,10 @@ namespace {
 
 using ir::DType;
 
-constexpr DType kIntegerTypes[] = {DType::q4_0, DType::q4_1, DType::q5_0, DType::q5_1,   DType::q8_0,   DType::q2_K,  DType::q3_K,
-                                   DType::q4_K, DType::q5_K, DType::q6_K, DType::iq4_nl, DType::iq4_xs, DType::mxfp4, DType::nvfp4};
+constexpr DType kIntegerTypes[] = {DType::q4_0,  DType::q4_1,    DType::q5_0,  DType::q5_1,  DType::q8_0,    DType::q2_K,
+                                   DType::q3_K,  DType::q4_K,    DType::q5_K,  DType::q6_K,  DType::iq4_nl,  DType::iq4_xs,
+                                   DType::mxfp4, DType::nvfp4,   DType::iq1_s, DType::iq1_m, DType::iq2_xxs, DType::iq2_xs,
+                                   DType::iq2_s, DType::iq3_xxs, DType::iq3_s, DType::tq1_0, DType::tq2_0};
 constexpr DType kFloatTypes[] = {DType::f32, DType::f16, DType::bf16, DType::q4_1, DType::q8_0, DType::iq2_xs};
 
 /// Where a block's f16 numbers lie; none in formats whose scales are other floats.
@@ -32,6 +34,9 @@ std::vector<std::size_t> halves_of(DType type) {
     case DType::q2_K: return {80, 82};
     case DType::q3_K: return {108};
     case DType::q6_K: return {208};
+    case DType::tq1_0: return {52};
+    case DType::tq2_0: return {64};
+    case DType::iq1_m:  // in pieces: see random_weights
     case DType::mxfp4:
     case DType::nvfp4: return {};
     default: return {0};
@@ -67,6 +72,8 @@ std::vector<std::byte> random_weights(DType type, std::int64_t n, std::int64_t k
       for (std::size_t i = 0; i < block; ++i) bytes[at + i] = static_cast<std::byte>(random());
       for (const std::size_t offset : halves_of(type)) put_half(at + offset);
       if (type == DType::mxfp4) bytes[at] = static_cast<std::byte>(118 + random() % 8);
+      if (type == DType::iq1_m)  // the sign and upper exponent of its half: 1/256 to 1
+        bytes[at + 55] = (bytes[at + 55] & std::byte{15}) | std::byte{0x20};
       if (type == DType::nvfp4)
         for (std::size_t i = 0; i < 4; ++i) bytes[at + i] = static_cast<std::byte>(random() % 0x78);
     }
@@ -152,7 +159,12 @@ TEST(Linear, packing_keeps_the_value_of_every_weight) {
 TEST(Linear, packing_is_no_larger_than_the_file_but_for_formats_whose_small_scales_are_widened) {
   for (const DType type : kIntegerTypes) {
     const std::int64_t k = 1024, n = 32, packed = PackedWeights::reserve(DType::a8, type, n, k).bytes(), file = n * row_bytes(type, k);
-    EXPECT_LE(packed, type == DType::nvfp4 ? file * 10 / 9 : type == DType::iq4_xs ? file * 103 / 100 : file) << ir::name(type);
+    const bool looked_up = (type >= DType::iq2_xxs && type <= DType::iq1_m) || type == DType::tq1_0 || type == DType::tq2_0;
+    EXPECT_LE(packed, looked_up               ? n * k * 35 / 64  // 4.375 bits: levels instead of places in grids
+                      : type == DType::nvfp4  ? file * 10 / 9
+                      : type == DType::iq4_xs ? file * 103 / 100
+                                              : file)
+        << ir::name(type);
   }
 }
 
@@ -318,6 +330,7 @@ TEST(Linear, largest_quants_do_not_saturate) {
       const std::uint16_t one = f32_to_f16(1.0f);
       for (std::size_t at = 0; at < bytes.size(); at += static_cast<std::size_t>(ir::block_bytes(type))) {
         for (const std::size_t offset : halves_of(type)) std::memcpy(&bytes[at + offset], &one, 2);
+        if (type == DType::iq1_m) bytes[at + 55] = std::byte{0x30};
         if (type == DType::mxfp4) bytes[at] = std::byte{127};
         if (type == DType::nvfp4) std::memset(&bytes[at], 0x40, 4);
       }

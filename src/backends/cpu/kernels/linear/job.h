@@ -29,6 +29,13 @@ enum class Packing : std::uint8_t {
   iq4_xs,
   mxfp4,
   nvfp4,
+  iq1_s,
+  iq1_m,
+  iq2_xxs,
+  iq2_xs,
+  iq3_xxs,
+  iq3_s,
+  ternary,
   f16,
   bf16,
   bf16_pairs,
@@ -52,12 +59,14 @@ enum class Bits : std::uint8_t { bits2, bits3, bits4, bits5, bits6, bits8 };
 ///   bytes      f16 d; signed bytes, part by part
 ///   nibbles    f16 d, f16 m; 256 bytes: low nibble scale, high nibble minimum, part by part
 ///   exponents  a byte e: the scale is 2^(e-128)
-/// Scale = d * number, minimum = -m * number. Six-bit numbers a[0…63], b, c, e are packed into 3 x 64 bytes: a | (e & 3) << 6,
-/// b | (e >> 2 & 3) << 6, c | (e >> 4) << 6.
+/// Scale = d * number (d * unit * number, see Format), minimum = -m * number. Six-bit numbers a[0…63], b, c, e are packed into 3 x 64
+/// bytes: a | (e & 3) << 6, b | (e >> 2 & 3) << 6, c | (e >> 4) << 6.
 enum class ScaleKind : std::uint8_t { halves, pairs6, six, bytes, nibbles, exponents };
 
-/// What the stored quants stand for when they are no numbers themselves: 4-bit indices of 16 signed bytes.
-enum class Levels : std::uint8_t { none, iq4, e2m1 };
+/// What the stored quants stand for when they are no numbers themselves: indices of 16 signed bytes.
+enum class Levels : std::uint8_t { none, iq4, e2m1, iq1, iq2, iq3_xxs, iq3_s };
+inline constexpr const std::int8_t* kLevels[] = {
+    nullptr, dtypes::kLevelsIq4, dtypes::kLevelsE2m1, dtypes::kLevelsIq1, dtypes::kLevelsIq2, dtypes::kLevelsIq3Xxs, dtypes::kLevelsIq3S};
 
 struct Format {
   Bits bits;
@@ -68,25 +77,34 @@ struct Format {
   bool minimum;
   int blocks;       // a group
   int header;       // bytes
-  int zero_groups;  // how many words' bytes can be added without leaving a signed byte (8, 4, or 1: not even two)
+  int zero_groups;  // how many words' bytes can be added without leaving a signed byte (8, 4, 2, or 1: not even two)
+  int largest;      // magnitude of a signed quant
+  float unit = 1;   // d is multiplied by it first, exactly
 };
 
 // One row a packing, in its order; the floats have none.
 inline constexpr Format kFormats[] = {
-    {Bits::bits4, 8, Levels::none, ScaleKind::halves, 1, false, 1, 32, 8},     // q4_0
-    {Bits::bits4, 0, Levels::none, ScaleKind::halves, 1, true, 1, 64, 8},      // q4_1
-    {Bits::bits5, 16, Levels::none, ScaleKind::halves, 1, false, 1, 32, 4},    // q5_0
-    {Bits::bits5, 0, Levels::none, ScaleKind::halves, 1, true, 1, 64, 4},      // q5_1
-    {Bits::bits8, 0, Levels::none, ScaleKind::halves, 1, false, 1, 32, 1},     // q8_0
-    {Bits::bits2, 0, Levels::none, ScaleKind::nibbles, 2, true, 8, 320, 4},    // q2_K
-    {Bits::bits3, 4, Levels::none, ScaleKind::six, 2, false, 8, 224, 4},       // q3_K
-    {Bits::bits4, 0, Levels::none, ScaleKind::pairs6, 1, true, 8, 256, 8},     // q4_K
-    {Bits::bits5, 0, Levels::none, ScaleKind::pairs6, 1, true, 8, 256, 4},     // q5_K
-    {Bits::bits6, 32, Levels::none, ScaleKind::bytes, 2, false, 8, 288, 4},    // q6_K
-    {Bits::bits4, 0, Levels::iq4, ScaleKind::halves, 1, false, 1, 32, 1},      // iq4_nl
-    {Bits::bits4, 0, Levels::iq4, ScaleKind::bytes, 1, false, 8, 160, 1},      // iq4_xs
-    {Bits::bits4, 0, Levels::e2m1, ScaleKind::exponents, 1, false, 1, 16, 8},  // mxfp4
-    {Bits::bits4, 0, Levels::e2m1, ScaleKind::halves, 2, false, 1, 64, 4},     // nvfp4
+    {Bits::bits4, 8, Levels::none, ScaleKind::halves, 1, false, 1, 32, 8, 8},             // q4_0
+    {Bits::bits4, 0, Levels::none, ScaleKind::halves, 1, true, 1, 64, 8, 15},             // q4_1
+    {Bits::bits5, 16, Levels::none, ScaleKind::halves, 1, false, 1, 32, 4, 16},           // q5_0
+    {Bits::bits5, 0, Levels::none, ScaleKind::halves, 1, true, 1, 64, 4, 31},             // q5_1
+    {Bits::bits8, 0, Levels::none, ScaleKind::halves, 1, false, 1, 32, 1, 128},           // q8_0
+    {Bits::bits2, 0, Levels::none, ScaleKind::nibbles, 2, true, 8, 320, 4, 3},            // q2_K
+    {Bits::bits3, 4, Levels::none, ScaleKind::six, 2, false, 8, 224, 4, 4},               // q3_K
+    {Bits::bits4, 0, Levels::none, ScaleKind::pairs6, 1, true, 8, 256, 8, 15},            // q4_K
+    {Bits::bits5, 0, Levels::none, ScaleKind::pairs6, 1, true, 8, 256, 4, 31},            // q5_K
+    {Bits::bits6, 32, Levels::none, ScaleKind::bytes, 2, false, 8, 288, 4, 32},           // q6_K
+    {Bits::bits4, 0, Levels::iq4, ScaleKind::halves, 1, false, 1, 32, 1, 127},            // iq4_nl
+    {Bits::bits4, 0, Levels::iq4, ScaleKind::bytes, 1, false, 8, 160, 1, 127},            // iq4_xs
+    {Bits::bits4, 0, Levels::e2m1, ScaleKind::exponents, 1, false, 1, 16, 8, 12},         // mxfp4
+    {Bits::bits4, 0, Levels::e2m1, ScaleKind::halves, 2, false, 1, 64, 4, 12},            // nvfp4
+    {Bits::bits3, 0, Levels::iq1, ScaleKind::bytes, 1, false, 8, 160, 8, 9, 0.125f},      // iq1_s
+    {Bits::bits3, 0, Levels::iq1, ScaleKind::bytes, 2, false, 8, 288, 4, 9, 0.125f},      // iq1_m
+    {Bits::bits3, 0, Levels::iq2, ScaleKind::bytes, 1, false, 8, 160, 2, 43, 0.125f},     // iq2_xxs
+    {Bits::bits3, 0, Levels::iq2, ScaleKind::bytes, 2, false, 8, 288, 2, 43, 0.125f},     // iq2_xs, iq2_s
+    {Bits::bits4, 0, Levels::iq3_xxs, ScaleKind::bytes, 1, false, 8, 160, 2, 62, 0.25f},  // iq3_xxs
+    {Bits::bits4, 0, Levels::iq3_s, ScaleKind::bytes, 1, false, 8, 160, 8, 15},           // iq3_s
+    {Bits::bits2, 1, Levels::none, ScaleKind::bytes, 1, false, 8, 160, 8, 2},             // tq1_0, tq2_0
 };
 inline constexpr int kFormatCount = sizeof(kFormats) / sizeof(kFormats[0]);
 

@@ -170,8 +170,8 @@ void dispatch(const LinearJob& job, Sequence<kPacking...>) {
 }  // namespace
 
 void linear_integer_amx(const LinearJob& job) {
-  static_assert(kFormatCount == 14);
-  dispatch(job, Sequence<0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13>());
+  static_assert(kFormatCount == 21);
+  dispatch(job, Sequence<0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18, 19, 20>());
 }
 
 }  // namespace quern::cpu

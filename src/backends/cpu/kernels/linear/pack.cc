@@ -158,11 +158,81 @@ void take_nvfp4(const std::uint8_t* scales, const std::uint8_t* src, int row, Gr
   for (int part = 0; part < 2; ++part) nibbles(src + 8 * part, g.q[row] + 16 * part, 8);
 }
 
+int nibble(const std::uint8_t* bytes, int i) { return (bytes[i / 2] >> (4 * (i % 2))) & 15; }
+
+/// The number of part i of a block of a grid type: its scale is d * unit * number.
+int number_of_part(ir::DType type, const std::uint8_t* src, int i) {
+  switch (type) {
+    case ir::DType::iq1_s: return 2 * ((load<std::uint16_t>(src + 34 + 2 * i) >> 12) & 7) + 1;
+    case ir::DType::iq1_m: return 2 * ((load<std::uint16_t>(src + 48 + 2 * (i / 4)) >> (3 * (i % 4))) & 7) + 1;
+    case ir::DType::iq2_xxs: return static_cast<int>(2 * (load<std::uint32_t>(src + 6 + 8 * i) >> 28) + 1);
+    case ir::DType::iq2_xs: return 2 * nibble(src + 66, i) + 1;
+    case ir::DType::iq2_s: return 2 * nibble(src + 74, i) + 1;
+    case ir::DType::iq3_xxs: return static_cast<int>(2 * (load<std::uint32_t>(src + 66 + 4 * i) >> 28) + 1);
+    case ir::DType::iq3_s: return 2 * nibble(src + 106, i) + 1;
+    default: return 1;  // ternary
+  }
+}
+
+/// Takes d out of a block of a grid type and leaves a 1 in its place.
+std::uint16_t take_scale(ir::DType type, std::uint8_t* block) {
+  constexpr std::uint16_t kOne = 0x3c00;
+  if (type == ir::DType::iq1_m) {  // a nibble above each of four words of scales
+    std::uint16_t d = 0;
+    for (int i = 0; i < 4; ++i) {
+      std::uint8_t& top = block[49 + 2 * i];
+      d = static_cast<std::uint16_t>(d | (top >> 4) << (4 * i));
+      top = static_cast<std::uint8_t>((top & 15) | ((kOne >> (4 * i)) & 15) << 4);
+    }
+    return d;
+  }
+  std::uint8_t* at = block + (type == ir::DType::tq1_0 ? 52 : type == ir::DType::tq2_0 ? 64 : 0);
+  const auto d = load<std::uint16_t>(at);
+  std::memcpy(at, &kOne, 2);
+  return d;
+}
+
+/// The stored quant of each level from -128 to 127.
+struct Codes {
+  std::uint8_t of[256] = {};
+  constexpr explicit Codes(const Format& format) {
+    for (int code = 0; code < 1 << (format.bits == Bits::bits2 ? 2 : format.bits == Bits::bits3 ? 3 : 4); ++code) {
+      const int level = format.levels == Levels::none ? code - format.subtract : kLevels[int(format.levels)][code];
+      if (level != 0 || format.levels == Levels::none) of[level + 128] = static_cast<std::uint8_t>(code);
+    }
+  }
+};
+
+/// Types whose quants are looked up in grids. With a scale of 1 the elements are level * unit * number, exactly, so the one who knows how
+/// to read them finds the levels.
+template <ir::DType kType, Packing kPacking>
+void take_grid(const std::uint8_t* src, int row, Group& g) {
+  constexpr const Format& kFormat = kFormats[int(kPacking)];
+  static constexpr Codes kCodes(kFormat);
+  std::uint8_t block[112];  // the largest has 110
+  std::memcpy(block, src, static_cast<std::size_t>(ir::block_bytes(kType)));
+  g.d[row] = take_scale(kType, block);
+  float y[kGroupColumns];
+  dtypes::dequantize(kType, reinterpret_cast<const std::byte*>(block), y, kGroupColumns);
+  constexpr int kColumns = kBlockColumns / kFormat.parts;
+  for (int i = 0; i < kGroupColumns / kColumns; ++i) {
+    const int number = number_of_part(kType, src, i);
+    g.s[i * kTileRows + row] = static_cast<std::uint8_t>(number);
+    const float scale = kFormat.unit * static_cast<float>(number);
+    std::uint8_t place[kColumns];
+    for (int c = 0; c < kColumns; ++c) place[c] = static_cast<std::uint8_t>(static_cast<int>(y[i * kColumns + c] / scale) + 128);
+    for (int c = 0; c < kColumns; ++c) g.q[row][i * kColumns + c] = kCodes.of[place[c]];
+  }
+}
+
 struct Type {
   ir::DType type;
   Packing packing;
   void (*take)(const std::uint8_t* src, int row, Group& group);  // null: nvfp4, whose blocks are two groups; and the floats
 };
+
+template <ir::DType kType, Packing kPacking>
+constexpr Type grid = {kType, kPacking, take_grid<kType, kPacking>};
 
 // One row a type.
 constexpr Type kTypes[] = {
@@ -173,6 +243,11 @@ constexpr Type kTypes[] = {
     {ir::DType::q5_K, Packing::q5_k, take_q5_k},     {ir::DType::q6_K, Packing::q6_k, take_q6_k},
     {ir::DType::iq4_nl, Packing::iq4_nl, take_q4_0}, {ir::DType::iq4_xs, Packing::iq4_xs, take_iq4_xs},
     {ir::DType::mxfp4, Packing::mxfp4, take_mxfp4},  {ir::DType::nvfp4, Packing::nvfp4, nullptr},
+    grid<ir::DType::iq1_s, Packing::iq1_s>,          grid<ir::DType::iq1_m, Packing::iq1_m>,
+    grid<ir::DType::iq2_xxs, Packing::iq2_xxs>,      grid<ir::DType::iq2_xs, Packing::iq2_xs>,
+    grid<ir::DType::iq2_s, Packing::iq2_xs>,         grid<ir::DType::iq3_xxs, Packing::iq3_xxs>,
+    grid<ir::DType::iq3_s, Packing::iq3_s>,          grid<ir::DType::tq1_0, Packing::ternary>,
+    grid<ir::DType::tq2_0, Packing::ternary>,
 };
 
 const Type* find(ir::DType type) {
@@ -259,7 +334,7 @@ int six_at(const std::uint8_t* p, int i) {
 
 /// What a stored quant stands for.
 std::int16_t number_of(const Format& format, std::uint8_t stored) {
-  if (format.levels != Levels::none) return (format.levels == Levels::iq4 ? dtypes::kLevelsIq4 : dtypes::kLevelsE2m1)[stored];
+  if (format.levels != Levels::none) return kLevels[int(format.levels)][stored];
   return static_cast<std::int16_t>(format.bits == Bits::bits8 ? static_cast<std::int8_t>(stored) : stored - format.subtract);
 }
 
@@ -278,7 +353,7 @@ void get_scale(const Format& format, const std::uint8_t* group, int block, int p
       minimum = -(half_at(group + 32 + 2 * n) * static_cast<float>(six_at(numbers, 128 + i)));
       break;
     case ScaleKind::six: scale = half_at(group + 2 * n) * static_cast<float>(six_at(numbers, i) - 32); break;
-    case ScaleKind::bytes: scale = half_at(group + 2 * n) * static_cast<float>(static_cast<std::int8_t>(numbers[i])); break;
+    case ScaleKind::bytes: scale = half_at(group + 2 * n) * format.unit * static_cast<float>(static_cast<std::int8_t>(numbers[i])); break;
     case ScaleKind::nibbles:
       scale = half_at(group + 2 * n) * static_cast<float>(numbers[i] & 15);
       minimum = -(half_at(group + 32 + 2 * n) * static_cast<float>(numbers[i] >> 4));
