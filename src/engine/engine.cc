@@ -19,8 +19,13 @@ namespace {
 class ChannelStream final : public Stream {
  public:
   explicit ChannelStream(std::shared_ptr<detail::Channel> channel) : channel_(std::move(channel)) {}
-  ~ChannelStream() override { channel_->cancel(); }
+  ~ChannelStream() override {
+    channel_->notify({});
+    channel_->cancel();
+  }
   std::optional<Event> next() override { return channel_->take(); }
+  std::optional<Event> poll() override { return channel_->poll(); }
+  void notify(std::function<void()> ready) override { channel_->notify(std::move(ready)); }
   void cancel() override { channel_->cancel(); }
 
  private:

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -28,6 +29,11 @@ class Stream {
   virtual ~Stream() = default;
   /// Waits for the next event; nothing after the one that ended the request.
   virtual std::optional<Event> next() = 0;
+  /// The next event if it is there, else nothing: for one thread that reads many streams.
+  virtual std::optional<Event> poll() = 0;
+  /// `ready` is called when an event has come, and at once if one is there. It runs on the engine's thread, so it must be brief, must not
+  /// throw and must not touch the stream; never again once the stream is gone.
+  virtual void notify(std::function<void()> ready) = 0;
   /// The request ends at the next step with FinishReason::cancelled. From any thread, and from a signal handler's flag-polling thread.
   virtual void cancel() = 0;
 };

@@ -141,6 +141,25 @@ TEST_F(EngineTest, an_answer_depends_on_nothing_but_its_request) {
   }
 }
 
+TEST_F(EngineTest, events_can_be_read_without_waiting_once_they_are_announced) {
+  const auto engine = make();
+  const Answer expected = wait_for(*engine->submit(request(20, 5, 12)));
+  std::atomic<int> announced = 0;
+  const auto stream = engine->submit(request(20, 5, 12));
+  stream->notify([&] { ++announced; });
+  Answer a;
+  for (int read = 0; a.last.finish == FinishReason::none;) {
+    while (announced == read) std::this_thread::yield();
+    ++read;
+    while (auto event = stream->poll()) {
+      a.ids.insert(a.ids.end(), event->ids.begin(), event->ids.end());
+      a.last = std::move(*event);
+    }
+  }
+  EXPECT_EQ(a.ids, expected.ids);
+  EXPECT_FALSE(stream->poll()) << "nothing follows the last event";
+}
+
 TEST_F(EngineTest, preemption_changes_no_answer) {
   const auto roomy = make();
   const auto tight = make({.cache_tokens = 160});  // ten blocks for four requests of up to 100 tokens

@@ -3,6 +3,7 @@
 #include <atomic>
 #include <condition_variable>
 #include <deque>
+#include <functional>
 #include <mutex>
 #include <optional>
 #include <utility>
@@ -18,6 +19,7 @@ class Channel {
     {
       const std::lock_guard lock(mutex_);
       events_.push_back(std::move(event));
+      if (ready_) ready_();
     }
     arrived_.notify_one();
   }
@@ -27,8 +29,16 @@ class Channel {
     {
       const std::lock_guard lock(mutex_);
       abandoned_ = true;
+      if (ready_) ready_();
     }
     arrived_.notify_one();
+  }
+
+  /// See Stream::notify. Called with the lock held, so that nothing is called any more once this has returned with another function.
+  void notify(std::function<void()> ready) {
+    const std::lock_guard lock(mutex_);
+    ready_ = std::move(ready);
+    if (ready_ && (!events_.empty() || abandoned_)) ready_();
   }
 
   /// Waits; nothing once the last event was taken.
@@ -36,6 +46,20 @@ class Channel {
     std::unique_lock lock(mutex_);
     if (ended_) return std::nullopt;
     arrived_.wait(lock, [&] { return !events_.empty() || abandoned_; });
+    return first();
+  }
+  /// Does not wait.
+  std::optional<Event> poll() {
+    const std::lock_guard lock(mutex_);
+    if (ended_ || (events_.empty() && !abandoned_)) return std::nullopt;
+    return first();
+  }
+
+  void cancel() { cancelled_.store(true, std::memory_order_relaxed); }
+  bool cancelled() const { return cancelled_.load(std::memory_order_relaxed); }
+
+ private:
+  Event first() {
     if (events_.empty()) {
       ended_ = true;
       Event event;
@@ -50,13 +74,10 @@ class Channel {
     return event;
   }
 
-  void cancel() { cancelled_.store(true, std::memory_order_relaxed); }
-  bool cancelled() const { return cancelled_.load(std::memory_order_relaxed); }
-
- private:
   std::mutex mutex_;
   std::condition_variable arrived_;
   std::deque<Event> events_;
+  std::function<void()> ready_;
   bool ended_ = false, abandoned_ = false;
   std::atomic<bool> cancelled_{false};
 };
