@@ -34,7 +34,9 @@ class BpeModel final : public WordModel {
       const char character = static_cast<char>(c);
       ascii_[c] = vocabulary_.find(std::string_view(&character, 1));
     }
-    cuts_ = !options.bytes && options.prefix.empty() && options.suffix.empty() && (found == 0 || found == 256);
+    // A character that is left out brings its neighbours together, so there a cut would change what merges.
+    cuts_ =
+        !options.bytes && options.prefix.empty() && options.suffix.empty() && (found == 256 || (found == 0 && !options.unknown.empty()));
     const auto is_special = [&](Id id) { return id == unknown_ || std::find(bytes_.begin(), bytes_.end(), id) != bytes_.end(); };
     merges_.for_each([&](Id left, Id right) {
       const std::string_view a = vocabulary_[static_cast<std::size_t>(left)], b = vocabulary_[static_cast<std::size_t>(right)];

@@ -77,6 +77,11 @@ struct Local {
     for (std::size_t i = 0; i < d.stop && std::string_view(token).substr(0, end).ends_with(d.character); ++i) end -= width;
     token = begin < end ? token.substr(begin, end - begin) : std::string();
   }
+  void operator()(const decoders::SentencePiece& d) const {
+    constexpr std::string_view kMark = "\xE2\x96\x81";
+    if (first && d.strips && token.starts_with(kMark)) token.erase(0, kMark.size());
+    replace_all(token, kMark, " ");
+  }
   template <class Other>
   void operator()(const Other&) const {}
 };
@@ -147,6 +152,11 @@ int byte_of(std::string_view token) {
 }
 
 void Decoder::finish() {
+  if (sentence_piece()) {
+    local_ = 1;
+    streams_ = joins_bytes_ = true;
+    return;
+  }
   std::size_t i = 0;
   while (i < steps_.size() && is_local(steps_[i])) ++i;
   local_ = i;

@@ -39,13 +39,18 @@ struct Strip {
   std::size_t start, stop;
 };
 struct ByteFallback {};
+/// U+2581 is a space, dropped from the front of the first token (of all up to the first text where it `squeezes`); bytes that are no
+/// character are shown one by one.
+struct SentencePiece {
+  bool strips, squeezes;
+};
 }  // namespace decoders
 
 /// Turns tokens into text by steps from a list of tokens to a list of tokens, the last of which are joined.
 class Decoder {
  public:
   using Step = std::variant<decoders::Join, decoders::ByteLevel, decoders::WordPiece, decoders::Metaspace, decoders::Bpe, decoders::Ctc,
-                            decoders::Replace, decoders::Fuse, decoders::Strip, decoders::ByteFallback>;
+                            decoders::Replace, decoders::Fuse, decoders::Strip, decoders::ByteFallback, decoders::SentencePiece>;
 
   void add(Step step) { steps_.push_back(std::move(step)); }
   bool empty() const { return steps_.empty(); }
@@ -65,6 +70,10 @@ class Decoder {
     std::size_t count = 0;
   };
   const Trim& trim() const { return trim_; }
+  /// As SentencePiece has it; nothing: not SentencePiece's.
+  const decoders::SentencePiece* sentence_piece() const {
+    return steps_.size() == 1 ? std::get_if<decoders::SentencePiece>(&steps_[0]) : nullptr;
+  }
 
   std::string decode_all(std::vector<std::string> tokens) const;
 

@@ -8,6 +8,8 @@
 #include <string>
 
 #include "base/error.h"
+#include "tokenizers/detail/known_patterns.h"
+#include "tokenizers/detail/rank_file.h"
 #include "tokenizers/detail/utf8.h"
 
 namespace quern::tokenizers::detail {
@@ -114,20 +116,7 @@ std::string one_character(JsonReader& json, const std::string& text) {
 std::string from_base64(JsonReader& json, std::string_view text) {
   std::string out;
   out.reserve(text.size() / 4 * 3);
-  std::uint32_t bits = 0;
-  int count = 0;
-  while (text.ends_with('=')) text.remove_suffix(1);
-  for (const char c : text) {
-    const int value = c >= 'A' && c <= 'Z'   ? c - 'A'
-                      : c >= 'a' && c <= 'z' ? c - 'a' + 26
-                      : c >= '0' && c <= '9' ? c - '0' + 52
-                      : c == '+'             ? 62
-                      : c == '/'             ? 63
-                                             : -1;
-    if (value < 0) json.fail("a charsmap that is not base64");
-    bits = bits << 6 | static_cast<std::uint32_t>(value);
-    if ((count += 6) >= 8) out.push_back(static_cast<char>(bits >> (count -= 8)));
-  }
+  if (!append_base64(text, out)) json.fail("a charsmap that is not base64");
   return out;
 }
 
@@ -325,17 +314,9 @@ class Reading {
   std::size_t steps_ = 0;
 };
 
-// Patterns of well-known models with scanners of their own.
 Scanner Reading::scanner_of(std::string_view pattern) {
-  constexpr std::pair<std::string_view, Scanner> kKnown[] = {
-      {kGpt2Pattern, scan_gpt2},
-      {R"((?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+)",
-       scan_llama3},
-      {R"((?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+)", scan_qwen2},
-      {R"([^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]*[\p{Ll}\p{Lm}\p{Lo}\p{M}]+(?i:'s|'t|'re|'ve|'m|'ll|'d)?|[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]+[\p{Ll}\p{Lm}\p{Lo}\p{M}]*(?i:'s|'t|'re|'ve|'m|'ll|'d)?|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n/]*|\s*[\r\n]+|\s+(?!\S)|\s+)",
-       scan_gpt4o}};
-  for (const auto& [known, scanner] : kKnown)
-    if (pattern == known) return scanner;
+  for (const KnownPattern& known : known_patterns())
+    if (pattern == known.pattern && known.syntax.value_or(RegexSyntax::oniguruma) == RegexSyntax::oniguruma) return known.scanner;
   return nullptr;
 }
 

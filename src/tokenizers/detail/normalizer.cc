@@ -171,34 +171,44 @@ struct Apply {
   }
 
   bool operator()(const normalizers::SentencePiece& sp) const {
-    std::string mapped;
-    std::string_view rest = text;
-    if (!sp.charsmap.empty()) {
-      for (std::size_t i = 0; i < text.size();) {
-        const Charsmap::Match m = sp.charsmap[0].longest(text.substr(i));
-        const std::size_t length = m.length > 0 ? m.length : character_length(text[i]);
-        mapped += m.length > 0 ? m.replacement : text.substr(i, length);
-        i += length;
-      }
-      rest = mapped;
-    }
+    if (text.empty()) return false;
     const std::string_view space = sp.escape ? kSpaceMark : std::string_view(" ");
     out.clear();
-    if (sp.squeeze) rest.remove_prefix(std::min(rest.find_first_not_of(' '), rest.size()));
-    if (rest.empty()) return !text.empty();
-    if (sp.dummy_prefix && !sp.suffix) out += space;
-    bool was_space = false;
-    for (const char c : rest) {
-      if (c != ' ') {
-        out += c;
-      } else if (!(sp.squeeze && was_space)) {
-        out += space;
+    std::size_t at = 0;
+    const auto next = [&]() -> std::string_view {  // what the text at `at` becomes; moves on
+      std::uint32_t node = DoubleArray::kRoot;
+      std::size_t taken = 0;
+      for (std::size_t i = at; i < text.size() && sp.user_defined.step(node, text[i]);) {
+        ++i;
+        if (sp.user_defined.value(node) >= 0) taken = i - at;
       }
-      was_space = c == ' ';
+      const std::size_t from = at;
+      if (taken == 0 && !sp.charsmap.empty()) {
+        if (const Charsmap::Match m = sp.charsmap[0].longest(text.substr(at)); m.length > 0) return at += m.length, m.replacement;
+      }
+      at += taken > 0 ? taken : character_length(text[at]);
+      return text.substr(from, at - from);
+    };
+    if (sp.squeeze) {
+      for (std::size_t before = 0; at < text.size(); before = at) {
+        if (next() == " ") continue;
+        at = before;
+        break;
+      }
+      if (at == text.size()) return true;
+    }
+    if (sp.dummy_prefix && !sp.suffix) out += space;
+    bool after_space = sp.squeeze;
+    while (at < text.size()) {
+      std::string_view part = next();
+      if (after_space) part.remove_prefix(std::min(part.find_first_not_of(' '), part.size()));
+      if (part.empty()) continue;
+      for (const char c : part) c == ' ' ? void(out += space) : out.push_back(c);
+      after_space = sp.squeeze && part.ends_with(' ');
+      if (out.size() > kMaxText) throw Error(Code::resource_exhausted, "the text grows past 1 GiB when it is normalised");
     }
     while (sp.squeeze && out.ends_with(space)) out.resize(out.size() - space.size());
     if (sp.dummy_prefix && sp.suffix) out += space;
-    if (out.size() > kMaxText) throw Error(Code::resource_exhausted, "the text grows past 1 GiB when it is normalised");
     return true;
   }
 };

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "tokenizers/detail/charsmap.h"
+#include "tokenizers/detail/double_array.h"
 #include "tokenizers/detail/normal_forms.h"
 #include "tokenizers/detail/regex.h"
 
@@ -34,6 +35,7 @@ struct Replace {
 /// As SentencePiece normalises: what its charsmap replaces, then white space.
 struct SentencePiece {
   std::vector<Charsmap> charsmap;  // none or one
+  DoubleArray user_defined;        // these texts stay as they are
   bool dummy_prefix, squeeze, escape, suffix;
 };
 }  // namespace normalizers

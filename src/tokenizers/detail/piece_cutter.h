@@ -86,7 +86,4 @@ class PieceCutter {
   std::vector<Step> steps_;
 };
 
-/// GPT-2's pattern, which ByteLevel with use_regex stands for.
-inline constexpr std::string_view kGpt2Pattern = R"('s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+)";
-
 }  // namespace quern::tokenizers::detail

@@ -24,6 +24,7 @@ class PipelineTokenizer final : public Tokenizer {
       token.text = text;
       normalized_.add(std::move(token));
     }
+    shown_as_.insert(shown_as_.end(), p_.shown_as.begin(), p_.shown_as.end());
     p_.added.clear();
     raw_.finish();
     normalized_.finish();
@@ -95,15 +96,23 @@ class PipelineTokenizer final : public Tokenizer {
       state.ids.push_back(id);
       return;
     }
-    const bool first = !std::exchange(state.begun, true) && !options.continues;
+    const auto* sentence_piece = p_.decoder.sentence_piece();
+    const bool first = !state.begun && !options.continues;
+    state.begun = true;
     if (types_[i] == TokenType::byte) {
+      if (sentence_piece) state.begun = !first;  // they may be followed by the first token proper
       state.held += token_bytes_[i];
       return;
     }
     const std::size_t begin = out.size();
     end_bytes(state, out);
-    if (first) {
-      out += p_.decoder.piece(spelling(id), true);
+    if (first && sentence_piece && out.size() > begin) {
+      out += token_bytes_[i];
+    } else if (first) {
+      const std::string piece = p_.decoder.piece(spelling(id), true);
+      // A token that is nothing but the space in front leaves it to the next to be first, where all spaces in front are dropped.
+      if (sentence_piece && piece.empty()) state.begun = !sentence_piece->squeezes && spelling(id).size() > 0;
+      out += piece;
     } else {
       out += token_bytes_[i];
     }
@@ -122,8 +131,15 @@ class PipelineTokenizer final : public Tokenizer {
     if (!tokens.empty()) out += p_.decoder.decode_all(std::move(tokens));
   }
 
-  static void end_bytes(Decoding& state, std::string& out) {
-    if (valid_prefix(state.held) == state.held.size()) {
+  void end_bytes(Decoding& state, std::string& out) const {
+    if (p_.decoder.sentence_piece()) {
+      for (std::string_view rest = state.held; !rest.empty();) {
+        const std::size_t good = valid_prefix(rest);
+        out += rest.substr(0, good);
+        if (good < rest.size()) out += kReplacement;
+        rest.remove_prefix(std::min(good + 1, rest.size()));
+      }
+    } else if (valid_prefix(state.held) == state.held.size()) {
       out += state.held;
     } else {
       for (std::size_t i = 0; i < state.held.size(); ++i) out += kReplacement;

@@ -32,6 +32,7 @@ struct Pipeline {
   Decoder decoder = {};
   /// Ids around a text, where the file says so.
   std::optional<std::pair<std::vector<Id>, std::vector<Id>>> frame = {};
+  std::vector<std::pair<Id, std::string>> shown_as = {};  ///< Tokens that are decoded as another text.
   std::vector<std::string> notes = {};
 };
 

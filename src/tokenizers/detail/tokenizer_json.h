@@ -1,7 +1,11 @@
 #pragma once
 
 #include <memory>
+#include <optional>
+#include <string>
 #include <string_view>
+#include <utility>
+#include <vector>
 
 #include "tokenizers/tokenizer.h"
 
@@ -13,6 +17,7 @@ struct TokenizerSettings {
   std::string bos = {}, eos = {}, unk = {}, sep = {}, pad = {}, mask = {};
   std::optional<bool> add_bos = {}, add_eos = {};
   std::vector<std::int64_t> end_ids = {};
+  std::vector<std::pair<std::int64_t, std::string>> added = {};  ///< Special tokens by id, of a file that has none of its own.
 };
 
 /// A tokenizer.json. `json` is needed during the call only. Errors: data_corrupt, unsupported (a step that Quern does not know).

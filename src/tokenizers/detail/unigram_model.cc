@@ -86,6 +86,7 @@ class UnigramModel final : public WordModel {
     std::size_t unknown_from = 0;  // start of the unknown characters before `origin`
     for (std::size_t at = 0; at < word.size();) {
       const std::size_t mine = at - origin;
+      if (sizeof(Sum) == sizeof(float)) rebase(nodes, mine);
       const Sum sum = nodes[mine].sum;
       const std::size_t width = character_length(word[at]);
       bool single = false;
@@ -95,11 +96,11 @@ class UnigramModel final : public WordModel {
         const Id id = trie_.value(node);
         if (id < 0) continue;
         single = single || end - at == width;
-        offer(nodes, end - origin, scores_[static_cast<std::size_t>(id)] + static_cast<double>(sum), end - at, id);
+        offer(nodes, end - origin, static_cast<Sum>(scores_[static_cast<std::size_t>(id)]) + sum, end - at, id);
       }
       if (!single) {
         if (unknown_ < 0) throw Error(Code::data_corrupt, "the text has a character that is no token, and the vocabulary no unknown token");
-        offer(nodes, mine + width, static_cast<double>(unknown_score_ + sum), width, unknown_);
+        offer(nodes, mine + width, unknown_score_ + sum, width, unknown_);
       }
       at += width;
       // No token reaches across here: what is before is settled, and its nodes are no more needed.
@@ -114,10 +115,18 @@ class UnigramModel final : public WordModel {
     end_unknown(word, unknown_from, word.size(), ids);
   }
 
-  static void offer(std::vector<Node>& nodes, std::size_t at, double sum, std::size_t length, Id id) {
+  /// Sums of float lose what they add when they are large: the library starts them anew then.
+  static void rebase(std::vector<Node>& nodes, std::size_t from) {
+    const Sum offset = nodes[from].sum;
+    if (std::abs(offset) <= 100'000) return;
+    for (std::size_t i = from; i < nodes.size(); ++i)
+      if (i == from || nodes[i].length != 0) nodes[i].sum -= offset;
+  }
+
+  static void offer(std::vector<Node>& nodes, std::size_t at, Sum sum, std::size_t length, Id id) {
     if (at >= nodes.size()) nodes.resize(at + 1, {0, 0, -1});
-    if (nodes[at].length != 0 && !(sum > static_cast<double>(nodes[at].sum))) return;
-    nodes[at] = {static_cast<Sum>(sum), static_cast<std::uint32_t>(length), id};
+    if (nodes[at].length != 0 && !(sum > nodes[at].sum)) return;
+    nodes[at] = {sum, static_cast<std::uint32_t>(length), id};
   }
 
   void flush(std::string_view word, std::size_t origin, std::size_t end, std::size_t& unknown_from, Scratch& scratch,

@@ -59,6 +59,18 @@ struct BpeOptions {
 /// Errors: data_corrupt (an unknown token that is not in the vocabulary).
 std::unique_ptr<WordModel> make_bpe_model(Vocabulary vocabulary, MergeTable merges, const BpeOptions& options);
 
+struct ScoredBpeOptions {
+  bool bytes = false;  ///< Words and tokens are bytes, all 256 of them tokens; a word that is a token is that token.
+  std::int32_t unknown = -1;
+  bool byte_fallback = false;
+  std::vector<std::int32_t> hidden = {};  ///< Tokens that text does not become.
+  std::vector<std::int32_t> whole = {};   ///< Tokens that are taken first, the longest at each place, and merge with nothing.
+};
+/// `ranks` by id, the most urgent lowest.
+std::unique_ptr<WordModel> make_scored_bpe_model(Vocabulary vocabulary, std::vector<std::uint32_t> ranks, ScoredBpeOptions options);
+/// The higher the score, the lower the rank.
+std::vector<std::uint32_t> ranks_of(std::span<const double> scores);
+
 struct WordPieceOptions {
   std::string unknown = "[UNK]", prefix = "##";
   std::size_t max_characters = 100;
