@@ -60,6 +60,19 @@ const Row* select_method(const MethodRows& rows, const Value& self) {
   }
 }
 
+const Row* find_method(std::string_view name, const Value& self) {
+  switch (self.kind) {
+    case Kind::string: return find(string_methods(), name);
+    case Kind::dict: return find(dict_methods(), name);
+    case Kind::list:
+    case Kind::integer:
+    case Kind::big:
+    case Kind::boolean:
+    case Kind::real: return select_method(find_methods(name), self);
+    default: return nullptr;
+  }
+}
+
 Value invoke(Render& render, const Row& row, const Value& self, const Arguments& arguments) {
   Value bound[kMaxParameters];
   std::fill(bound, bound + kMaxParameters, Value::of(Kind::absent));

@@ -60,6 +60,7 @@ const Function* find_global(std::string_view name);
 MethodRows find_methods(std::string_view name);
 /// The row for a value's kind, or nullptr.
 const Row* select_method(const MethodRows& rows, const Value& self);
+const Row* find_method(std::string_view name, const Value& self);
 
 /// Checks the arguments against the row's parameters and calls it.
 Value invoke(Render& render, const Row& row, const Value& self, const Arguments& arguments);

@@ -33,12 +33,12 @@ Value Render::undefined(const Value& owner, const Value& name) const {
 }
 
 Value Render::evaluate(NodeId id) {
-  const Deeper deeper(*this);
   const Node& n = node(id);
   step(n);
+  if (n.kind == NodeKind::constant) return program_.constants[static_cast<std::size_t>(n.a)];
+  if (n.kind == NodeKind::name) return lookup(n.a);
+  const Deeper deeper(*this);
   switch (n.kind) {
-    case NodeKind::constant: return program_.constants[static_cast<std::size_t>(n.a)];
-    case NodeKind::name: return lookup(n.a);
     case NodeKind::attribute: {
       const Value object = evaluate(n.a);
       offset_ = n.offset;
@@ -347,7 +347,7 @@ Value Render::attribute(const Value& object, NameId name) {
 }
 
 Value Render::attribute(const Value& object, std::string_view name) {
-  if (const Row* row = select_method(find_methods(name), object)) {
+  if (const Row* row = find_method(name, object)) {
     Method* method = heap_.make<Method>();
     *method = {object, row};
     Value v = Value::of(Kind::method);

@@ -308,7 +308,7 @@ Value select(Render& r, const Value& self, const Value*, Args all) {
 
 // Python attributes only: never an item of a dict.
 Value attribute(Render& r, const Value& self, const Value* a, Args) {
-  if (self.is(Kind::dict) && !select_method(find_methods(required_text(a[0])), self)) return {};
+  if (self.is(Kind::dict) && !find_method(required_text(a[0]), self)) return {};
   return r.attribute(self, required_text(a[0]));
 }
 

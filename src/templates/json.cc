@@ -228,6 +228,16 @@ std::string quoted(std::string_view text, bool ensure_ascii) {
   return out += '"';
 }
 
+// Whether a string needs no escapes.
+bool is_plain(std::string_view text, bool ensure_ascii) {
+  unsigned found = 0;  // no branch a byte: the compiler makes vectors of it
+  for (const char c : text) {
+    const auto byte = static_cast<unsigned char>(c);
+    found |= (byte < 0x20) | (byte == '"') | (byte == '\\') | (byte >= 0x7f && ensure_ascii);
+  }
+  return found == 0;
+}
+
 class JsonWriter {
  public:
   JsonWriter(Writer& out, const JsonStyle& style) : out_(out), style_(style) {}
@@ -237,10 +247,20 @@ class JsonWriter {
     switch (v.kind) {
       case Kind::none: return out_.add("null");
       case Kind::boolean: return out_.add(v.boolean ? "true" : "false");
-      case Kind::integer: return out_.add(std::to_string(v.integer));
+      case Kind::integer: {
+        char digits[24];
+        return out_.add({digits, std::to_chars(digits, digits + sizeof digits, v.integer).ptr});
+      }
       case Kind::big: return out_.add(v.text());
       case Kind::real: return out_.add(real(v.real));
-      case Kind::string: return out_.add(quoted(v.text(), style_.ensure_ascii), any_untrusted(*v.string));
+      case Kind::string: {
+        const std::string_view text = v.text();
+        if (!is_plain(text, style_.ensure_ascii)) return out_.add(quoted(text, style_.ensure_ascii), any_untrusted(*v.string));
+        const bool untrusted = any_untrusted(*v.string);
+        out_.add("\"", untrusted);
+        out_.add(text, untrusted);
+        return out_.add("\"", untrusted);
+      }
       case Kind::list:
         if (v.list->type <= Sequence::group) return list(*v.list, depth);
         break;
@@ -292,17 +312,19 @@ class JsonWriter {
   }
   void dict(const Dict& d, int depth) {
     if (d.size == 0) return out_.add("{}");
-    std::vector<const Entry*> order(d.size);
-    for (std::size_t i = 0; i < d.size; ++i) order[i] = &d.entries[i];
-    if (style_.sort_keys)
+    std::vector<const Entry*> order;
+    if (style_.sort_keys) {
+      for (std::size_t i = 0; i < d.size; ++i) order.push_back(&d.entries[i]);
       sort_stably(order.data(), order.size(), [](const Entry* a, const Entry* b) { return compare(a->key, b->key) < 0; });
+    }
     out_.add("{");
     for (std::size_t i = 0; i < d.size; ++i) {
       if (i != 0) out_.add(style_.item_separator);
       new_line(depth + 1);
-      key(order[i]->key);
+      const Entry& entry = style_.sort_keys ? *order[i] : d.entries[i];
+      key(entry.key);
       out_.add(style_.key_separator);
-      write(order[i]->value, depth + 1);
+      write(entry.value, depth + 1);
     }
     new_line(depth);
     out_.add("}");

@@ -3,12 +3,14 @@
 
 #include <algorithm>
 #include <new>
+#include <optional>
 #include <utility>
 
 namespace quern::templates {
 namespace {
 
 thread_local Render* running = nullptr;  // the innermost of this thread
+thread_local std::string spare;          // the memory of the last render's text
 
 }  // namespace
 
@@ -21,12 +23,11 @@ Render::Render(const Program& program, const Value& context, const Budget& budge
       budget_(budget),
       heap_(budget.value_bytes),
       context_(context),
-      writer_(heap_, budget.output_bytes),
+      writer_(heap_, budget.output_bytes, std::move(spare)),
       out_(&writer_),
-      known_(program.names.size(), Value::of(Kind::absent)),
-      deadline_(std::chrono::steady_clock::now() + budget.time) {
+      known_(heap_.array<Value>(program.names.size())) {
+  std::fill_n(known_, program.names.size(), Value::of(Kind::absent));
   if (!context.is(Kind::dict)) throw Error(Code::invalid_argument, "the context of a template must be a dict");
-  writer_.text().reserve(std::min<std::size_t>(budget.output_bytes, 16 << 10));  // most prompts: no growing
   scope_ = open_scope(nullptr);
 }
 
@@ -39,12 +40,25 @@ void Render::run() {
   execute(program_.root);
 }
 
+Render::~Render() {
+  if (writer_.text().capacity() > (64 << 10)) return;  // most prompts are shorter
+  spare = std::move(writer_.text());
+  spare.clear();
+}
+
+void Render::Deeper::too_deep(Render& render) {
+  --render.depth_;
+  throw Error(Code::resource_exhausted, "the template is nested or recurses too deeply");
+}
+
 void Render::out_of_steps() const {
   throw Error(Code::resource_exhausted, "the template takes more than " + std::to_string(budget_.steps) + " steps");
 }
 
-void Render::check_time() const {
-  if (std::chrono::steady_clock::now() > deadline_)
+void Render::check_time() {
+  const auto now = std::chrono::steady_clock::now();
+  if (deadline_ == std::chrono::steady_clock::time_point()) deadline_ = now + budget_.time;
+  if (now > deadline_)
     throw Error(Code::resource_exhausted, "the template takes longer than " + std::to_string(budget_.time.count()) + " ms");
 }
 
@@ -109,11 +123,11 @@ Render::Flow Render::execute_items(const Node& n) {
 }
 
 Render::Flow Render::execute(NodeId id) {
-  const Deeper deeper(*this);
   const Node& n = node(id);
   step(n);
+  if (n.kind == NodeKind::text) return out_->add(*program_.constants[static_cast<std::size_t>(n.a)].string), Flow::next;
+  const Deeper deeper(*this);
   switch (n.kind) {
-    case NodeKind::text: out_->add(*program_.constants[static_cast<std::size_t>(n.a)].string); break;
     case NodeKind::output: output(n); break;
     case NodeKind::sequence: return execute_items(n);
     case NodeKind::choice: return execute_choice(n);
@@ -337,9 +351,9 @@ namespace {
 
 template <typename Use>
 void render_with(const Program& program, const Value& context, const Budget& budget, Use use) {
-  std::unique_ptr<Render> render;
+  std::optional<Render> render;
   try {
-    render = std::make_unique<Render>(program, context, budget);
+    render.emplace(program, context, budget);
     render->run();
     use(render->out());
   } catch (Error& error) {

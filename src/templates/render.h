@@ -1,7 +1,7 @@
 #pragma once
 
 #include <chrono>
-#include <deque>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -53,6 +53,7 @@ struct Cycler {
 class Render {
  public:
   Render(const Program& program, const Value& context, const Budget& budget);
+  ~Render();
   void run();
   const Writer& out() const { return *out_; }
   /// Source offset of what was being evaluated last.
@@ -75,7 +76,7 @@ class Render {
   /// The next of a sequence of numbers that is the same in every render.
   std::size_t random() { return (random_ = random_ * 6364136223846793005u + 1442695040888963407u) >> 33; }
   /// Keeps an error that a generator is to raise when it is read.
-  const Error* remember(const Error& error) { return &failures_.emplace_back(error); }
+  const Error* remember(const Error& error) { return failures_.emplace_back(std::make_unique<Error>(error)).get(); }
 
  private:
   enum class Flow { next, loop_break, loop_continue };
@@ -124,10 +125,10 @@ class Render {
   void step(const Node& n) {
     offset_ = n.offset;
     if (++steps_ > budget_.steps) out_of_steps();
-    if ((steps_ & 127) == 0) check_time();  // a step may take a millisecond: texts are up to some hundred MB
+    if ((steps_ & 255) == 0) check_time();  // a step may take a millisecond: texts are up to some hundred MB
   }
   [[noreturn]] void out_of_steps() const;
-  void check_time() const;
+  void check_time();
 
   const Program& program_;
   const Budget& budget_;
@@ -136,23 +137,21 @@ class Render {
   Writer writer_;
   Writer* out_;
   Scope* scope_;
-  std::deque<Error> failures_;
-  std::vector<Value> known_;  // names of the context and globals, looked up at their first use
+  std::vector<std::unique_ptr<Error>> failures_;
+  Value* known_;  // names of the context and globals, looked up at their first use
   std::uint32_t offset_ = 0;
   std::size_t steps_ = 0, work_ = 0, depth_ = 0, calls_ = 0;
   std::uint64_t random_ = 1;
-  bool escaping_ = false;  // inside {% autoescape true %}
-  std::chrono::steady_clock::time_point deadline_;
+  bool escaping_ = false;                             // inside {% autoescape true %}
+  std::chrono::steady_clock::time_point deadline_{};  // set when the clock is first looked at
 };
 
 /// Guards a recursive part of the interpreter.
 class Render::Deeper {
  public:
   explicit Deeper(Render& render) : render_(render) {
-    if (++render_.depth_ > kMaxDepth) {
-      --render_.depth_;
-      throw Error(Code::resource_exhausted, "the template is nested or recurses too deeply");
-    }
+    if (++render_.depth_ > kMaxDepth) [[unlikely]]
+      too_deep(render_);
   }
   ~Deeper() { --render_.depth_; }
 
@@ -160,6 +159,8 @@ class Render::Deeper {
   // Levels of evaluation inside each other. A level takes some 300 bytes of stack (a few KB under the address sanitizer), so this stays
   // below the 8 MB of a thread.
   static constexpr std::size_t kMaxDepth = 1500;
+
+  [[noreturn]] static void too_deep(Render& render);
 
   Render& render_;
 };

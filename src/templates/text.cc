@@ -226,25 +226,9 @@ std::string ascii(std::string_view repr) {
   return out;
 }
 
-void Writer::mark(bool untrusted) {
-  const auto end = static_cast<std::uint32_t>(text_.size());
-  if (!spans_.empty() && spans_.back().untrusted == untrusted)
-    spans_.back().end = end;
-  else
-    spans_.push_back({end, untrusted});
-}
-
 void Writer::check_room(std::size_t bytes) const {
   if (bytes > limit_ - text_.size())
     throw Error(Code::resource_exhausted, "the template's text is longer than " + std::to_string(limit_) + " bytes");
-}
-
-void Writer::add(std::string_view text, bool untrusted) {
-  if (text.empty()) return;
-  check_room(text.size());
-  heap_.charge(text.size());
-  text_ += text;
-  mark(untrusted);
 }
 
 void Writer::add(const String& s, std::size_t from, std::size_t to) {

@@ -61,10 +61,23 @@ std::string ascii(std::string_view repr);
 /// Collects text with its origin; every byte counts against the heap's limit and `limit`.
 class Writer {
  public:
-  explicit Writer(Heap& heap, std::size_t limit = std::size_t{1} << 30) : heap_(heap), limit_(limit) {}
+  /// `memory` is an empty string whose memory is used.
+  explicit Writer(Heap& heap, std::size_t limit = std::size_t{1} << 30, std::string memory = {})
+      : heap_(heap), limit_(limit), text_(std::move(memory)) {}
 
-  void add(std::string_view text, bool untrusted = false);
-  void add(const String& s) { add(s, 0, s.size); }
+  void add(std::string_view text, bool untrusted = false) {
+    if (text.empty()) return;
+    if (text.size() > limit_ - text_.size()) [[unlikely]]
+      check_room(text.size());
+    heap_.charge(text.size());
+    text_.append(text);
+    const auto end = static_cast<std::uint32_t>(text_.size());
+    if (!spans_.empty() && spans_.back().untrusted == untrusted)
+      spans_.back().end = end;
+    else
+      spans_.push_back({end, untrusted});
+  }
+  void add(const String& s) { s.span_count == 0 ? add(s.view(), s.untrusted) : add(s, 0, s.size); }
   void add(const String& s, std::size_t from, std::size_t to);
   void add_repeated(const String& s, std::size_t times);
   /// The string as a value of the heap.
@@ -76,7 +89,6 @@ class Writer {
   bool any_untrusted() const;
 
  private:
-  void mark(bool untrusted);
   void check_room(std::size_t bytes) const;
 
   Heap& heap_;

@@ -15,7 +15,11 @@ constexpr std::size_t kChunk = 16 << 10;
 constexpr std::size_t kLinearEntries = 8;  // up to here a scan is as fast as hashing the key
 constexpr int kMaxDepth = 256;
 
-bool same_text(const Value& key, std::string_view text) { return key.is(Kind::string) && key.text() == text; }
+bool same_text(const Value& key, std::string_view text) {
+  if (!key.is(Kind::string) || key.string->size != text.size()) return false;
+  // Most keys that differ do so in the last character; it spares the call.
+  return text.empty() || (key.string->data[text.size() - 1] == text.back() && std::memcmp(key.string->data, text.data(), text.size()) == 0);
+}
 
 void insert_into_index(Dict& dict, std::size_t entry) {
   std::size_t slot = hash(dict.entries[entry].key) & (dict.index_size - 1);
@@ -37,23 +41,26 @@ void rebuild_index(Heap& heap, Dict& dict) {
   for (std::size_t i = 0; i < dict.size; ++i) insert_into_index(dict, i);
 }
 
+thread_local std::unique_ptr<std::byte[]> spare_chunk;  // of kChunk bytes: the first of the last heap
+
 std::size_t mix(std::size_t h) { return h ^ (h >> 29); }
 
 }  // namespace
 
-void* Heap::allocate(std::size_t bytes) {
-  bytes = (bytes + 7) & ~std::size_t{7};
-  charge(bytes);
-  if (bytes > left_) {
-    if (bytes > kChunk / 4) {  // large things get their own memory and leave the current chunk as it is
-      chunks_.push_back(std::make_unique_for_overwrite<std::byte[]>(bytes));
-      return chunks_.back().get();
-    }
-    const std::size_t size = std::min(kChunk << std::min<std::size_t>(chunks_.size(), 6), kChunk << 6);
-    chunks_.push_back(std::make_unique_for_overwrite<std::byte[]>(size));
-    next_ = chunks_.back().get();
-    left_ = size;
+Heap::~Heap() {
+  if (has_first_ && !chunks_.empty()) spare_chunk = std::move(chunks_[0]);
+}
+
+void* Heap::allocate_chunk(std::size_t bytes) {
+  if (bytes > kChunk / 4) {  // large things get their own memory and leave the current chunk as it is
+    chunks_.push_back(std::make_unique_for_overwrite<std::byte[]>(bytes));
+    return chunks_.back().get();
   }
+  const std::size_t size = std::min(kChunk << std::min<std::size_t>(chunks_.size(), 6), kChunk << 6);
+  has_first_ = has_first_ || chunks_.empty();
+  chunks_.push_back(chunks_.empty() && spare_chunk ? std::move(spare_chunk) : std::make_unique_for_overwrite<std::byte[]>(size));
+  next_ = chunks_.back().get();
+  left_ = size;
   void* result = next_;
   next_ += bytes;
   left_ -= bytes;
@@ -63,8 +70,6 @@ void* Heap::allocate(std::size_t bytes) {
 void Heap::exhausted() const {
   throw Error(Code::resource_exhausted, "the template's values take more than " + std::to_string(limit_) + " bytes");
 }
-
-std::string_view Value::text() const { return string->view(); }
 
 const Value* Dict::find(std::string_view key) const {
   if (index_size == 0) {

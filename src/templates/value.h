@@ -17,11 +17,20 @@ namespace quern::templates {
 class Heap {
  public:
   explicit Heap(std::size_t limit = std::size_t{1} << 31) : limit_(limit) {}
+  ~Heap();
   Heap(Heap&&) = default;
   Heap& operator=(Heap&&) = default;
 
   /// 8-byte aligned, not initialised.
-  void* allocate(std::size_t bytes);
+  void* allocate(std::size_t bytes) {
+    bytes = (bytes + 7) & ~std::size_t{7};
+    charge(bytes);
+    if (bytes > left_) return allocate_chunk(bytes);
+    void* result = next_;
+    next_ += bytes;
+    left_ -= bytes;
+    return result;
+  }
   template <typename T>
   T* array(std::size_t count) {
     if (count > (std::size_t{1} << 32)) exhausted();
@@ -43,8 +52,10 @@ class Heap {
 
  private:
   [[noreturn]] void exhausted() const;
+  void* allocate_chunk(std::size_t bytes);
 
   std::vector<std::unique_ptr<std::byte[]>> chunks_;
+  bool has_first_ = false;  // the first chunk is of the usual size
   std::byte* next_ = nullptr;
   std::size_t left_ = 0, used_ = 0, limit_;
 };
@@ -143,7 +154,7 @@ struct Value {
   bool is(Kind k) const { return kind == k; }
   bool given() const { return kind != Kind::absent; }
   bool is_number() const { return kind == Kind::boolean || kind == Kind::integer || kind == Kind::real; }
-  std::string_view text() const;  // of a string (or the digits of a big integer)
+  inline std::string_view text() const;  // of a string (or the digits of a big integer)
 };
 
 /// Bytes [previous end, end) of a string come from the template (trusted) or from marked context (untrusted).
@@ -162,6 +173,8 @@ struct String {
 
   std::string_view view() const { return {data, size}; }
 };
+
+std::string_view Value::text() const { return string->view(); }
 
 enum class Sequence : std::uint8_t { list, tuple, group, range, keys, values, items, generator };
 
