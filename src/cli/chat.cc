@@ -30,7 +30,7 @@ class Chat {
     if (model_.text().chat_template == nullptr)
       throw Error(Code::unsupported, "the model has no chat template, so it cannot chat")
           .at(options_.model)
-          .hint("-p TEXT continues a text");
+          .hint("--chat-template names one, and -p TEXT continues a text");
   }
 
   void run() {

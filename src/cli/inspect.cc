@@ -18,6 +18,7 @@
 #include "formats/gguf/file.h"
 #include "formats/onnx/summary.h"
 #include "runtime/memory_need.h"
+#include "templates/capabilities.h"
 
 namespace quern::cli {
 namespace {
@@ -156,6 +157,15 @@ Json or_null(const std::optional<T>& value) {
   return value ? Json(*value) : Json();
 }
 
+/// What a chat template can do; or why it cannot be read.
+std::vector<std::pair<std::string, std::string>> capabilities_of(const std::string& source) {
+  try {
+    return templates::described(templates::probe(templates::Template(source)));
+  } catch (const Error& error) {
+    return {{"not usable", error.what()}};
+  }
+}
+
 Json to_json(const GgufFacts& facts, const Options& options) {
   const gguf::File& file = *facts.file;
   Json out = {{"format", "gguf"},
@@ -184,6 +194,11 @@ Json to_json(const GgufFacts& facts, const Options& options) {
                       {"bos", integer_of(file, "tokenizer.ggml.bos_token_id")},
                       {"eos", integer_of(file, "tokenizer.ggml.eos_token_id")}};
   out["chat_template"] = or_null(text_of(file, "tokenizer.chat_template"));
+  out["chat_template_capabilities"] = nullptr;
+  if (const auto chat = text_of(file, "tokenizer.chat_template")) {
+    out["chat_template_capabilities"] = Json::object();
+    for (const auto& [what, value] : capabilities_of(*chat)) out["chat_template_capabilities"][what] = value;
+  }
   out["memory"] = nullptr;
   if (facts.memory)
     out["memory"] = {{"precision", name(options.precision)},
@@ -234,7 +249,7 @@ void print_tensors(const gguf::File& file) {
 void print_table(const GgufFacts& facts, const Options& options) {
   const gguf::File& file = *facts.file;
   Rows rows;
-  const auto add = [&](const char* what, const std::string& value) {
+  const auto add = [&](const std::string& what, const std::string& value) {
     if (!value.empty()) rows.push_back({what, printable(value)});
   };
   const auto number = [&](std::string_view key) {
@@ -260,7 +275,10 @@ void print_table(const GgufFacts& facts, const Options& options) {
     const auto pre = text_of(file, "tokenizer.ggml.pre");
     add("tokenizer", *model + (pre ? ", " + *pre : "") + (tokens != nullptr ? fmt::format(", {} tokens", tokens->size()) : ""));
   }
-  add("chat template", text_of(file, "tokenizer.chat_template") ? "yes (--template shows it)" : "none");
+  const auto chat = text_of(file, "tokenizer.chat_template");
+  add("chat template", chat ? "yes (--template shows it)" : "none");
+  if (chat)
+    for (const auto& [what, value] : capabilities_of(*chat)) add("  " + what, value);
   print(table(rows));
 
   Rows types = {{"type", "tensors", "parameters", "size"}};

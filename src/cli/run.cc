@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "cli/chat_template.h"
 #include "cli/command.h"
 #include "cli/graph_run.h"
 #include "cli/model_file.h"
@@ -95,6 +96,7 @@ void add_run(CLI::App& app) {
   command->add_option("-p,--prompt", text.prompt, "What to answer; without it, or TEXT, standard input, or on a terminal a chat")
       ->type_name("TEXT")
       ->group(kText);
+  command->add_option("--chat-template", text.chat_template, template_help())->type_name("FILE|NAME")->group(kText);
   command->add_option("--system", text.system, "System prompt")->type_name("TEXT")->group(kText);
   command->add_flag("--raw", text.raw, "Continue the text as it is, without the chat template")->group(kText);
   command->add_option("--stop", text.stop, "End the answer before this text; may be given several times")

@@ -7,6 +7,7 @@
 
 #include "base/error.h"
 #include "base/thread_pool.h"
+#include "cli/chat_template.h"
 #include "cli/output.h"
 
 namespace quern::cli {
@@ -66,6 +67,7 @@ Answerer::Answerer(const TextRunOptions& options) {
   options.load.apply(load);
   model_ = runtime::LanguageModel::load(options.model, load);
   text_ = engine::TextModel::from_gguf(model_->file());
+  if (!options.chat_template.empty()) text_.use_template(read_template(options.chat_template));
   engine::EngineOptions limits;
   limits.context_length = options.context;
   limits.max_sequences = 1;
@@ -123,7 +125,8 @@ void answer_once(const TextRunOptions& options) {
   if (options.raw || model.text().chat_template == nullptr) {
     if (!options.raw) fmt::print(stderr, "quern: note: the model has no chat template, so the text is continued as it is\n");
     if (!options.system.empty())
-      throw Error(Code::unsupported, "--system needs a chat template").hint("put the text before the prompt yourself");
+      throw Error(Code::unsupported, "--system needs a chat template")
+          .hint("put the text before the prompt yourself, or name a template with --chat-template");
     prompt = model.text().encode_text(*options.prompt);
   } else {
     templates::ChatInput conversation;

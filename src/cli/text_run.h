@@ -26,6 +26,7 @@ struct TextRunOptions {
   std::string model;
   std::optional<std::string> prompt;  // without one, and on a terminal: a chat
   std::string system;
+  std::string chat_template;  // a file or a name, instead of the model's own
   bool raw = false;  // no chat template
   sampling::Parameters sampling = chat_sampling();
   std::int64_t max_tokens = -1;  // of an answer

@@ -18,6 +18,7 @@
 #include "cli/command.h"
 #include "cli/options.h"
 #include "cli/output.h"
+#include "cli/token_table.h"
 #include "engine/text_model.h"
 #include "formats/gguf/file.h"
 #include "tokenizers/load.h"
@@ -38,14 +39,6 @@ struct Options {
 
 std::string dump(const Json& json, int indent = -1) { return json.dump(indent, ' ', false, Json::error_handler_t::replace) + "\n"; }
 
-/// Whether a token's bytes are whole characters.
-bool is_text(std::string_view bytes) {
-  // What is no text is replaced or left out; exceptions would take microseconds for each token of a long text.
-  const Json json(bytes);
-  return json.dump(-1, ' ', false, Json::error_handler_t::replace).size() ==
-         json.dump(-1, ' ', false, Json::error_handler_t::ignore).size();
-}
-
 Json to_json(const Tokenizer& tokenizer, const std::vector<Id>& ids) {
   Json tokens = Json::array();
   for (const Id id : ids) {
@@ -55,30 +48,6 @@ Json to_json(const Tokenizer& tokenizer, const std::vector<Id>& ids) {
     tokens.push_back(std::move(token));
   }
   return {{"ids", ids}, {"tokens", std::move(tokens)}, {"count", ids.size()}};
-}
-
-/// A token between quotes, on one line, bytes that are no character as "\xe2".
-std::string quoted(std::string_view bytes) {
-  std::string out;
-  if (is_text(bytes)) {
-    for (const char c : bytes) out += c == '\n' ? "\\n" : c == '\t' ? "\\t" : std::string(1, c);
-    return "\"" + printable(out) + "\"";
-  }
-  for (const char c : bytes) {
-    const auto byte = static_cast<unsigned char>(c);
-    out += byte >= 0x20 && byte < 0x7f ? std::string(1, c) : fmt::format("\\x{:02x}", byte);
-  }
-  return "\"" + out + "\"";
-}
-
-void print_tokens(const Tokenizer& tokenizer, const std::vector<Id>& ids, bool verbose) {
-  const bool colours = stdout_is_terminal();
-  for (const Id id : ids) {
-    const bool special = tokenizer.is_special(id);
-    const char *begin = special && colours ? "\x1b[35m" : "", *end = special && colours ? "\x1b[0m" : "";
-    print(fmt::format("{:>7}  {}{}{}\n", id, begin, quoted(tokenizer.token_bytes(id)), end));
-  }
-  if (verbose) fmt::print(stderr, "{} tokens; the vocabulary has {}\n", ids.size(), tokenizer.size());
 }
 
 /// One JSON string or array of ids a line in, one object a line out: what suites of tests drive.

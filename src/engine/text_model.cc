@@ -54,14 +54,19 @@ TextModel TextModel::from_gguf(const gguf::File& file) {
     throw error.at(file.path());
   }
   const auto source = file.get<std::string>("tokenizer.chat_template", "");
-  if (!source.empty()) model.chat_template = std::make_shared<const templates::Template>(source);
+  if (!source.empty()) model.use_template(templates::Template(source));
   return model;
 }
 
-std::vector<std::int32_t> TextModel::encode_chat(const templates::ChatInput& conversation) const {
+void TextModel::use_template(templates::Template chat) {
+  chat_template = std::make_shared<const templates::Template>(std::move(chat));
+  capabilities = templates::probe(*chat_template);
+}
+
+std::vector<templates::Piece> TextModel::render_chat(const templates::ChatInput& conversation) const {
   if (!chat_template) throw Error(Code::unsupported, "the model has no chat template").hint("give it a plain text, or a chat template");
   templates::ChatInput input = conversation;
-  const tokenizers::SpecialIds& special = tokenizer->special();
+  const tokenizers::SpecialIds special = tokenizer ? tokenizer->special() : tokenizers::SpecialIds();
   const std::pair<const char*, std::int64_t> names[] = {{"bos_token", special.bos}, {"eos_token", special.eos},
                                                         {"unk_token", special.unk}, {"sep_token", special.sep},
                                                         {"pad_token", special.pad}, {"mask_token", special.mask}};
@@ -72,7 +77,12 @@ std::vector<std::int32_t> TextModel::encode_chat(const templates::ChatInput& con
   texts.insert(texts.end(), input.special_tokens.begin(), input.special_tokens.end());
   input.special_tokens = std::move(texts);
 
-  const std::vector<templates::Piece> rendered = templates::render_chat(*chat_template, input);
+  if (input.capabilities == nullptr) input.capabilities = &capabilities;
+  return templates::render_chat(*chat_template, input);
+}
+
+std::vector<std::int32_t> TextModel::encode_chat(const templates::ChatInput& conversation) const {
+  const std::vector<templates::Piece> rendered = render_chat(conversation);
   std::vector<tokenizers::Piece> pieces;
   pieces.reserve(rendered.size());
   for (const templates::Piece& piece : rendered) pieces.push_back({piece.text, !piece.untrusted});

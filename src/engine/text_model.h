@@ -14,13 +14,20 @@ namespace quern::engine {
 
 /// The words side of a model file: its tokenizer, and its chat template if it has one.
 struct TextModel {
-  std::shared_ptr<const tokenizers::Tokenizer> tokenizer;
+  std::shared_ptr<const tokenizers::Tokenizer> tokenizer;    // never null but where only a template was read
   std::shared_ptr<const templates::Template> chat_template;  // null when the file has none
+  templates::Capabilities capabilities;                      // of the template
 
   /// Errors: data_corrupt, unsupported (a tokenizer we do not have), invalid_argument (a template that does not parse: with line and
   /// column).
   static TextModel from_gguf(const gguf::File& file);
 
+  /// Another template instead of the file's own.
+  void use_template(templates::Template chat);
+
+  /// The prompt of a conversation as text, with the model's special tokens, and rewritten where the template could not take it (see
+  /// ChatInput::capabilities). Errors: unsupported (no chat template), the template's own.
+  std::vector<templates::Piece> render_chat(const templates::ChatInput& conversation) const;
   /// The prompt of a conversation as ids: special tokens are parsed only where the template wrote them, never in what a user wrote; a begin
   /// token is added once, unless the template already wrote one. Errors: unsupported (no chat template), the template's own.
   std::vector<std::int32_t> encode_chat(const templates::ChatInput& conversation) const;

@@ -42,7 +42,7 @@ BigInteger BigInteger::parse(std::string_view digits, unsigned base) {
   BigInteger result;
   const bool negative = !digits.empty() && digits[0] == '-';
   if (!digits.empty() && (digits[0] == '-' || digits[0] == '+')) digits.remove_prefix(1);
-  if (digits.size() > kMaxBits) too_long();
+  if (digits.size() * static_cast<std::size_t>(std::bit_width(base) - 1) > kMaxBits) too_long();
   count_work(digits.size() * digits.size() / 32);
   for (const char c : digits) {
     std::uint64_t carry = digit_value(c);

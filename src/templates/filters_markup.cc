@@ -219,9 +219,9 @@ void wrap(Render& r, const Value& text, std::size_t width, bool break_long, bool
       ++size;
       if (hyphen) break;
     }
+    r.heap().charge(sizeof(Chunk));
     chunks.push_back({start, i, size, space});
   }
-  r.heap().charge(chunks.size() * sizeof(Chunk));
   for (std::size_t at = 0; at < chunks.size();) {
     if (chunks[at].space && lines.size != 0) ++at;
     if (at == chunks.size()) break;

@@ -69,13 +69,15 @@ std::string group_digits(const std::string& digits, char separator, std::size_t 
 
 // With separators; where zeros fill up to the width they are part of the number.
 std::string grouped(std::string body, const Spec& s, std::size_t every, std::size_t before) {
-  std::string out = group_digits(body, s.grouping, every);
-  if (s.fill != "0" || s.align != '=') return out;
-  while (out.size() + before < static_cast<std::size_t>(s.width)) {
-    body.insert(0, 1, '0');
-    out = group_digits(body, s.grouping, every);
+  if (s.fill == "0" && s.align == '=') {
+    std::size_t whole = 0;
+    while (whole < body.size() && std::isxdigit(static_cast<unsigned char>(body[whole]))) ++whole;
+    const std::size_t rest = before + body.size() - whole, width = static_cast<std::size_t>(s.width);
+    std::size_t wanted = width > rest ? (width - rest) * every / (every + 1) : 0;
+    while (wanted != 0 && wanted + (wanted - 1) / every + rest < width) ++wanted;
+    if (wanted > whole) body.insert(0, wanted - whole, '0');
   }
-  return out;
+  return group_digits(body, s.grouping, every);
 }
 
 // sign and prefix | body, widened to the specification.

@@ -57,6 +57,7 @@ class Parser {
   NodeId filters_and_tests(NodeId node);
   NodeId subscript(NodeId object);
   bool is_literal(NodeId id) const;
+  std::size_t line_of(std::size_t offset);
   NodeId call(NodeId callee);
   NodeId filter(NodeId input, bool inline_start);
   NodeId test(NodeId input);
@@ -115,6 +116,7 @@ class Parser {
   int loop_nesting_ = 0;                             // loops around the current statement inside the innermost macro
   bool soft_ = false;                                // inside an `if`: an unknown filter or test fails only when reached, as in jinja2
   int depth_ = 0;
+  std::size_t line_ = 1, line_offset_ = 0;  // see line_of()
 };
 
 /// Guards a recursive rule.

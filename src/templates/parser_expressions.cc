@@ -81,6 +81,17 @@ NodeId Parser::expression(bool with_conditional) {
   return with_conditional ? conditional() : logical_or();
 }
 
+// Counts from the last line that was asked for: whole templates would else be counted again and again.
+std::size_t Parser::line_of(std::size_t offset) {
+  const auto begin = program_.source.begin();
+  const auto lines = [&](std::size_t from, std::size_t to) {
+    return static_cast<std::size_t>(std::count(begin + static_cast<std::ptrdiff_t>(from), begin + static_cast<std::ptrdiff_t>(to), '\n'));
+  };
+  line_ = offset >= line_offset_ ? line_ + lines(line_offset_, offset) : line_ - lines(offset, line_offset_);
+  line_offset_ = offset;
+  return line_;
+}
+
 NodeId Parser::conditional() {
   const Token start = current_;
   const bool soft = soft_;
@@ -96,8 +107,7 @@ NodeId Parser::conditional() {
       otherwise = conditional();
     }
     if (otherwise == kNoNode) {
-      const auto line = 1 + std::count(program_.source.begin(), program_.source.begin() + static_cast<std::ptrdiff_t>(start.offset), '\n');
-      otherwise = constant(undefined_because(program_.heap, "the inline if-expression on line " + std::to_string(line) +
+      otherwise = constant(undefined_because(program_.heap, "the inline if-expression on line " + std::to_string(line_of(start.offset)) +
                                                                 " evaluated to false and no else section was defined."),
                            start.offset);
     }

@@ -76,7 +76,10 @@ class Render {
   /// The next of a sequence of numbers that is the same in every render.
   std::size_t random() { return (random_ = random_ * 6364136223846793005u + 1442695040888963407u) >> 33; }
   /// Keeps an error that a generator is to raise when it is read.
-  const Error* remember(const Error& error) { return failures_.emplace_back(std::make_unique<Error>(error)).get(); }
+  const Error* remember(const Error& error) {
+    heap_.charge(sizeof(Error) + 2 * std::string_view(error.what()).size());
+    return failures_.emplace_back(std::make_unique<Error>(error)).get();
+  }
 
  private:
   enum class Flow { next, loop_break, loop_continue };

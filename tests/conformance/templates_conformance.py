@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""Every real chat template of a folder x 12 conversations: our text against jinja2's, byte for byte, and an error where it has one.
+"""Every real chat template of some folders x 13 conversations: our text against jinja2's, byte for byte, and an error where it has one.
 
-  templates_conformance.py FOLDER --driver build/release/bin/template_render [-v]
+  templates_conformance.py FOLDER… --driver build/release/bin/template_render [-v]
 """
 import argparse
 import copy
@@ -69,21 +69,32 @@ def conversations():
         "empty": dict(p, messages=[user("")]),
         "unicode": dict(p, messages=unicode),
         "no generation prompt": dict(tools, messages=used + [{"role": "assistant", "content": "Bye", "tool_calls": []}], add_generation_prompt=False),
+        "continue": dict(p, messages=system + [{"role": "assistant", "content": "I am  "}], add_generation_prompt=False, continue_final_message=True),
         "hostile": dict(p, messages=hostile, documents=[{"title": "t", "text": "<|im_end|>"}]),
     }
 
 
+def templates_of(folder):
+    """(name, source) of each template of a folder: .jinja files, and tokenizer_config.json with one or several."""
+    for path in sorted(folder.rglob("*")):
+        if path.suffix == ".jinja":
+            yield path, path.read_text(encoding="utf-8")
+        elif path.name == "tokenizer_config.json":
+            given = json.loads(path.read_text(encoding="utf-8")).get("chat_template")
+            for one in given if isinstance(given, list) else [{"template": given}] if given else []:
+                yield path, one["template"]
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("folder", type=pathlib.Path)
+    parser.add_argument("folders", type=pathlib.Path, nargs="+", help="searched for .jinja files and tokenizer_config.json")
     parser.add_argument("--driver", default="build/release/bin/template_render")
     parser.add_argument("-v", action="store_true", help="show every difference")
     args = parser.parse_args()
     driver = subprocess.Popen([args.driver], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, encoding="utf-8")
     equal = errors = different = mutable = 0
-    templates = sorted(args.folder.glob("*.jinja"))
-    for path in templates:
-        source = path.read_text(encoding="utf-8")
+    templates = [t for folder in args.folders for t in templates_of(folder)]
+    for path, source in templates:
         for name, context in conversations().items():
             context = dict(context, bos_token="<s>", eos_token="</s>", pad_token="<pad>", unk_token="<unk>")
             want, error = oracle.render(source, copy.deepcopy(context))

@@ -125,6 +125,29 @@ TEST(TemplateBudget, stops_a_dict_of_keys_that_all_have_one_hash) {
       Code::resource_exhausted);
 }
 
+TEST(TemplateBudget, stops_huge_integers) {
+  EXPECT_EQ(failure("{{ 10 ** (10 ** 10) }}"), Code::resource_exhausted);
+  EXPECT_EQ(failure("{% set ns = namespace(x=3) %}{% for i in range(99) %}{% set ns.x = ns.x * ns.x %}{% endfor %}{{ ns.x }}"),
+            Code::resource_exhausted);
+  EXPECT_EQ(failure("{{ ('9' * 1000000) | int(0, 16) }}"), Code::resource_exhausted);
+  EXPECT_EQ(failure("{{ '{:01000000000,d}'.format(1) }}"), Code::resource_exhausted);
+  EXPECT_EQ(failure("{{ '{:01000000,d}'.format(10 ** 300) }}{{ 1 // 0 }}"), Code::invalid_argument);
+  Budget budget;
+  budget.time = std::chrono::milliseconds(200);
+  EXPECT_EQ(
+      failure("{% set x = 7 ** 20000 %}{% set y = 3 ** 10000 %}{% for i in range(100000) %}{{ (x // y) % 2 }}{{ x * y > 1 }}{% endfor %}",
+              budget),
+      Code::resource_exhausted);
+}
+
+TEST(TemplateBudget, counts_what_generators_remember) {
+  EXPECT_EQ(
+      failure("{% for i in range(99999) %}{% set x = 5 | map('upper') %}{% set y = 5 | select %}{% set z = 5 | reject %}{% endfor %}"
+              "{% for i in range(99999) %}{% set x = 5 | map('upper') %}{% set y = 5 | select %}{% set z = 5 | reject %}{% endfor %}"),
+      Code::resource_exhausted);
+  EXPECT_EQ(failure("{{ ('a ' * 20000000) | wordwrap(1) | length }}"), Code::resource_exhausted);
+}
+
 TEST(TemplateBudget, searches_texts_in_time_that_grows_with_their_size_alone) {
   const std::string many = "{% set a = 'a' * 2000000 %}{% set m = 'a' * 1000000 %}{% set b = m ~ 'b' %}{% set c = 'b' ~ m %}";
   const auto start = std::chrono::steady_clock::now();
@@ -182,6 +205,12 @@ TEST(TemplateParser, stops_ten_megabytes_of_opening_braces) {
   EXPECT_EQ(failure(times(5000000, "{%")), Code::invalid_argument);
   EXPECT_EQ(failure(times(3000000, "{{1}}")), Code::resource_exhausted);
   EXPECT_EQ(failure("{% raw %}" + times(1000000, "{% endraw")), Code::invalid_argument);
+}
+
+TEST(TemplateParser, reads_many_conditionals_in_time_that_grows_with_their_number) {
+  const auto start = std::chrono::steady_clock::now();
+  const Template chat(times(100000, "{{ a if b }}\n"));
+  EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::seconds(5));
 }
 
 TEST(TemplateParser, says_line_and_column) {
