@@ -39,18 +39,33 @@ struct Options {
 
 std::string dump(const Json& json, int indent = -1) { return json.dump(indent, ' ', false, Json::error_handler_t::replace) + "\n"; }
 
-Json to_json(const Tokenizer& tokenizer, const std::vector<Id>& ids) {
+Json to_json(const Tokenizer& tokenizer, const tokenizers::LocatedIds& located) {
   Json tokens = Json::array();
-  for (const Id id : ids) {
+  for (std::size_t i = 0; i < located.ids.size(); ++i) {
+    const Id id = located.ids[i];
     const std::string_view bytes = tokenizer.token_bytes(id);
     Json token = {{"id", id}, {"piece", bytes}, {"special", tokenizer.is_special(id)}};
     if (!is_text(bytes)) token["bytes"] = std::vector<std::uint8_t>(bytes.begin(), bytes.end());  // part of a character
+    token["begin"] = located.ranges[i].begin, token["end"] = located.ranges[i].end;
     tokens.push_back(std::move(token));
   }
-  return {{"ids", ids}, {"tokens", std::move(tokens)}, {"count", ids.size()}};
+  return {{"ids", located.ids}, {"tokens", std::move(tokens)}, {"count", located.ids.size()}};
 }
 
-/// One JSON string or array of ids a line in, one object a line out: what suites of tests drive.
+/// The text of a line: a JSON string, or {"bytes": […]} for one that is not UTF-8.
+std::optional<std::string> text_of(const Json& line) {
+  if (line.is_string()) return line.get<std::string>();
+  const auto bytes = line.is_object() ? line.find("bytes") : line.end();
+  if (!line.is_object() || bytes == line.end() || !bytes->is_array()) return std::nullopt;
+  std::string text;
+  for (const Json& byte : *bytes) {
+    if (!byte.is_number_unsigned() || byte.get<std::uint64_t>() > 255) return std::nullopt;
+    text.push_back(static_cast<char>(byte.get<std::uint64_t>()));
+  }
+  return text;
+}
+
+/// One text or array of ids a line in, one object a line out: what suites of tests drive.
 void tokenize_lines(const Tokenizer& tokenizer, tokenizers::EncodeOptions encode) {
   std::size_t number = 0;
   for (std::string line; std::getline(std::cin, line);) {
@@ -63,9 +78,10 @@ void tokenize_lines(const Tokenizer& tokenizer, tokenizers::EncodeOptions encode
       print(dump({{"text", tokenizer.decode(ids, {.skip_special = !encode.parse_special})}}));
       continue;
     }
-    if (!text.is_string())
+    const std::optional<std::string> words = text_of(text);
+    if (!words)
       throw Error(Code::invalid_argument, fmt::format("line {} of the input is neither a JSON string nor an array of ids", number));
-    print(dump({{"ids", tokenizer.encode(text.get_ref<const std::string&>(), encode)}}));
+    print(dump({{"ids", tokenizer.encode(*words, encode)}}));
   }
 }
 
@@ -91,8 +107,8 @@ void tokenize(const Options& options) {
   const tokenizers::EncodeOptions encode{.parse_special = !options.no_special, .add_special = options.add_special};
   if (options.lines_json) return tokenize_lines(*tokenizer, encode);
   const std::string text = options.text ? *options.text : std::string(std::istreambuf_iterator<char>(std::cin), {});
-  const std::vector<Id> ids = tokenizer->encode(text, encode);
-  options.json ? print(dump(to_json(*tokenizer, ids), 2)) : print_tokens(*tokenizer, ids, options.verbose);
+  if (options.json) return print(dump(to_json(*tokenizer, tokenizer->encode_located(text, encode)), 2));
+  print_tokens(*tokenizer, tokenizer->encode(text, encode), options.verbose);
 }
 
 }  // namespace

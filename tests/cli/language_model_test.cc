@@ -47,7 +47,7 @@ TEST_F(LanguageModel, tokenize_shows_ids_and_pieces) {
   const json out = parsed(quern({"tokenize", model, "--json"}, "Hi<|256|>"));
   EXPECT_EQ(out["ids"], json({'H', 'i', 256}));
   EXPECT_EQ(out["count"], 3);
-  EXPECT_EQ(out["tokens"][2], json({{"id", 256}, {"piece", "<|256|>"}, {"special", true}}));
+  EXPECT_EQ(out["tokens"][2], json({{"id", 256}, {"piece", "<|256|>"}, {"special", true}, {"begin", 2}, {"end", 9}}));
   EXPECT_EQ(quern({"tokenize", model, "-p", "A"}).out, "     65  \"A\"\n");
 }
 

@@ -1,15 +1,19 @@
 #!/usr/bin/env python3
-"""Ids of `quern tokenize` for generated strings, against Hugging Face `tokenizers` and, where it is at hand, llama.cpp.
+"""Ids and text of `quern tokenize` for the vocabularies of GGUF files, against vectors, Hugging Face `tokenizers` and llama.cpp.
 
-  tokenizer_conformance.py MODEL.gguf [--quern build/release/bin/quern] [--count 10000] [--seed 1] [--llama-cpp SOURCE_FOLDER] [-v]
+  tokenizer_conformance.py FILE.gguf|FOLDER... [--quern build/release/bin/quern] [--count 10000] [--seed 1] [--llama-cpp SOURCE_FOLDER] [-v]
 
-Needs: pip install tokenizers gguf unicodedata2==16.0.0. Works for byte-level BPE models whose pre-tokenizer tests/tokenizers/make_oracle.py
-has, and, against llama.cpp alone, for SentencePiece models ("llama" in GGUF). The strings hold all Unicode planes, combining marks, emoji with joiners, white space, digits, code and texts of special tokens; each is
-encoded with special tokens parsed and without.
+Needs: pip install tokenizers gguf unicodedata2==16.0.0. What is compared, as far as it can be for a file:
+  - the vectors beside it, FILE.gguf.inp and .out (llama.cpp's source package has them in models/);
+  - for byte-level BPE, and for BPE over characters (Gemma 4), generated strings against `tokenizers`: ids with special tokens parsed and
+    plain, malformed UTF-8, and the text that ids become;
+  - against llama.cpp, where --llama-cpp says where it is (build/bin/libllama.so, or LLAMA_CPP_LIB_PATH, and python_llama_cpp/).
+The strings hold all Unicode planes, combining marks, emoji with joiners, white space, digits, code and texts of special tokens.
 
 Two things on which the references themselves differ are kept from llama.cpp, not from `tokenizers`: code points newer than its Unicode 15
-tables, and bytes that the vocabulary has no token for (`tokenizers` drops them before the merges, llama.cpp after). "Newer" is what this Python's own tables lack. SOURCE_FOLDER has
-build/bin/libllama.so (or LLAMA_CPP_LIB_PATH says where that is) and python_llama_cpp/. Exit status 1 when any id differs.
+tables, and bytes that the vocabulary has no token for (`tokenizers` drops them before the merges, llama.cpp after). "Newer" is what this
+Python's own tables lack. Left out of decoding are added tokens whose text is also a spelling of bytes, such as "õ": `tokenizers` makes bytes
+of what it encoded as that text. Exit status 1 when anything differs.
 """
 import argparse
 import ctypes
@@ -17,6 +21,7 @@ import json
 import os
 import pathlib
 import random
+import re
 import subprocess
 import sys
 import types
@@ -24,12 +29,21 @@ import unicodedata
 
 import unicodedata2
 from gguf import GGUFReader
-from tokenizers import AddedToken, Tokenizer, decoders, models, pre_tokenizers
+from tokenizers import AddedToken, Tokenizer, decoders, models, normalizers, pre_tokenizers
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "tokenizers"))
 import make_oracle  # noqa: E402
 
-CONTROL, USER_DEFINED = 3, 4
+UNKNOWN, CONTROL, USER_DEFINED = 2, 3, 4
+TURN_ENDS = {"<|endoftext|>", "<|im_end|>", "<|eot_id|>"}  # control tokens whatever the file says
+VECTOR_END = "\n__ggml_vocab_test__\n"
+
+
+def first_names() -> dict[str, str]:
+    """For each name of a pre-tokenizer, the first of its row, which the oracle knows it by."""
+    source = pathlib.Path(__file__).resolve().parents[2] / "src/tokenizers/detail/pre_tokenizer.cc"
+    rows = [re.findall(r'"([^"]*)"', row) for row in re.findall(r'\{\{("[^}]*")\}', source.read_text(encoding="utf-8"))]
+    return {name: row[0] for row in rows for name in row}
 
 
 class Vocabulary:
@@ -38,24 +52,37 @@ class Vocabulary:
         def get(key, default=None):
             field = fields.get("tokenizer.ggml." + key)
             return field.contents() if field else default
-        self.sentence_piece = get("model") == "llama"
-        self.pre = "llama" if self.sentence_piece else get("pre", "default")
+        self.model = get("model")
+        pre = "gemma4" if self.model == "gemma4" else get("pre", "default")
+        self.pre = first_names().get(pre, pre) if self.model in ("gpt2", "gemma4") else self.model
         self.tokens, self.types, self.merges = get("tokens"), get("token_type"), get("merges")
+        self.types = self.types or [1] * len(self.tokens)
+        self.types = [CONTROL if t in TURN_ENDS else kind for t, kind in zip(self.tokens, self.types)]
+
+    @property
+    def has_oracle(self) -> bool: return self.model in ("gpt2", "gemma4") and self.pre in [*make_oracle.PRE_TOKENIZERS, "gemma4"]
 
     def texts(self, wanted: int) -> list[str]:
         return [t for t, kind in zip(self.tokens, self.types) if kind == wanted]
 
     def hugging_face(self) -> Tokenizer:
-        _, ignore_merges = make_oracle.PRE_TOKENIZERS[self.pre]
+        characters = self.pre == "gemma4"
+        ignore_merges = not characters and make_oracle.PRE_TOKENIZERS[self.pre][1]
         merges = [tuple(m.split(" ", 1)) for m in self.merges]
-        t = Tokenizer(models.BPE(vocab={t: i for i, t in enumerate(self.tokens)}, merges=merges, ignore_merges=ignore_merges))
-        t.pre_tokenizer = make_oracle.pre_tokenizer(self.pre)
-        t.decoder = decoders.ByteLevel()
-        t.add_special_tokens([AddedToken(x, special=True, normalized=False) for x in self.texts(CONTROL)])
+        vocab = {t: i for i, t in enumerate(self.tokens)}
+        t = Tokenizer(models.BPE(vocab=vocab, merges=merges, ignore_merges=ignore_merges, byte_fallback=characters))
+        if characters:
+            t.normalizer = normalizers.Replace(" ", "▁")
+            t.decoder = decoders.Sequence([decoders.Replace("▁", " "), decoders.ByteFallback(), decoders.Fuse()])
+        else:
+            t.pre_tokenizer = make_oracle.pre_tokenizer(self.pre)
+            t.decoder = decoders.ByteLevel()
+        t.add_special_tokens([AddedToken(x, special=True, normalized=False) for x in self.texts(CONTROL) + self.texts(UNKNOWN)])
         t.add_tokens([AddedToken(x, special=False, normalized=False) for x in self.texts(USER_DEFINED)])
         return t
 
     def missing_bytes(self) -> set[int]:
+        if self.model != "gpt2": return set()
         spelled = set("".join(t for t, kind in zip(self.tokens, self.types) if kind != CONTROL and len(t) == 1))
         alphabet = sorted(pre_tokenizers.ByteLevel.alphabet())
         printable = [c for c in alphabet if ord(c) < 256]
@@ -82,13 +109,26 @@ def make_strings(count: int, seed: int, specials: list[str]) -> list[str]:
     return ["".join(piece() + " " * (r.random() < 0.3) for _ in range(r.randrange(1, 7))) for _ in range(count)]
 
 
-def quern_ids(program: str, model: str, strings: list[str], parse_special: bool) -> list[list[int]]:
-    command = [program, "tokenize", model, "--lines-json"] + ([] if parse_special else ["--no-special"])
-    lines = "".join(json.dumps(s) + "\n" for s in strings)
-    out = subprocess.run(command, input=lines.encode(), stdout=subprocess.PIPE, check=True).stdout
-    answers = [json.loads(line)["ids"] for line in out.splitlines()]
-    assert len(answers) == len(strings), f"{len(answers)} answers to {len(strings)} strings"
+def quern_lines(program: str, model: str, values: list, *flags: str) -> list[dict]:
+    lines = "".join(json.dumps(v) + "\n" for v in values)
+    out = subprocess.run([program, "tokenize", model, "--lines-json", *flags], input=lines.encode(), stdout=subprocess.PIPE, check=True).stdout
+    answers = [json.loads(line) for line in out.splitlines()]
+    assert len(answers) == len(values), f"{len(answers)} answers to {len(values)} lines"
     return answers
+
+
+def spoil(strings: list[str], seed: int) -> list[bytes]:
+    """Some bytes changed, put in or left out, so that most are not UTF-8."""
+    r = random.Random(seed)
+    def one(data: bytearray) -> bytes:
+        for _ in range(r.randrange(1, 4)):
+            at = r.randrange(len(data) + 1)
+            match r.randrange(3):
+                case 0: data[at:at] = bytes([r.choice([0x80, 0xBF, 0xC0, 0xC3, 0xE2, 0xED, 0xF0, 0xF4, 0xF5, 0xFF, r.randrange(256)])])
+                case 1: del data[at: at + 1]
+                case _: data[at: at + 1] = bytes([r.randrange(128, 256)])
+        return bytes(data)
+    return [one(bytearray(s.encode())) for s in strings]
 
 
 class LlamaCpp:
@@ -110,48 +150,82 @@ class LlamaCpp:
         data = text.encode()
         return list(self.buffer[: self.lib.llama_tokenize(self.vocab, data, len(data), self.buffer, len(self.buffer), False, parse_special)])
 
+    def count(self, text: str, parse_special: bool) -> int:
+        data = text.encode()
+        return self.lib.llama_tokenize(self.vocab, data, len(data), self.buffer, len(self.buffer), False, parse_special)
+
+
+class Report:
+    def __init__(self, verbose: bool): self.verbose, self.failures = verbose, 0
+
+    def compare(self, name: str, rows: list[tuple]) -> None:
+        wrong = [row for row in rows if row[1] != row[2]]
+        self.failures += len(wrong)
+        print(f"{name}: {len(rows) - len(wrong)} of {len(rows)} equal", flush=True)
+        for given, ours, theirs in wrong[: 5 if self.verbose else 0]: print(f"  {given!r}\n    quern {ours}\n    other {theirs}")
+
+
+def compare_file(path: pathlib.Path, a, report: Report) -> None:
+    model, name = str(path), path.name.removesuffix(".gguf").removeprefix("ggml-vocab-")
+    vectors = path.with_name(path.name + ".inp")
+    if vectors.exists():
+        with open(vectors, encoding="utf-8", newline="") as f: texts = f.read().split(VECTOR_END)
+        with open(path.with_name(path.name + ".out"), encoding="utf-8") as f: rows = f.read().split("\n")
+        texts = texts[:-1] if not texts[-1] else texts
+        ours = [x["ids"] for x in quern_lines(a.quern, model, texts, "--no-special")]
+        report.compare(f"{name}, vectors", list(zip(texts, ours, [[int(i) for i in row.split()] for row in rows])))
+    vocabulary = Vocabulary(model)
+    reference = vocabulary.hugging_face() if vocabulary.has_oracle else None
+    peer = LlamaCpp(a.llama_cpp, model) if a.llama_cpp else None
+    if not reference and not peer: return
+    strings = make_strings(a.count, a.seed, (vocabulary.texts(CONTROL) + vocabulary.texts(USER_DEFINED))[:50])
+    missing = vocabulary.missing_bytes()
+
+    def peer_can(text: str) -> bool:
+        if vocabulary.model == "llama": return True  # it knows no categories
+        newer = any(ord(c) > 127 and unicodedata2.category(c) != unicodedata.category(c) for c in text)  # Python's own tables are older
+        return not newer and not missing.intersection(text.encode())
+
+    for flags in ([], ["--no-special"]):
+        ours = [x["ids"] for x in quern_lines(a.quern, model, strings, *flags)]
+        what = f"special tokens {'plain' if flags else 'parsed'}"
+        if reference:
+            reference.encode_special_tokens = bool(flags)
+            theirs = [e.ids for e in reference.encode_batch(strings, add_special_tokens=False)]
+            report.compare(f"{name}, {what}, tokenizers", list(zip(strings, ours, theirs)))
+        if peer: report.compare(f"{name}, {what}, llama.cpp", [(s, o, peer.ids(s, not flags)) for s, o in zip(strings, ours) if peer_can(s)])
+    if not reference: return
+    spoilt = spoil(strings, a.seed)
+    ours = [x["ids"] for x in quern_lines(a.quern, model, [{"bytes": list(s)} for s in spoilt], "--no-special")]
+    theirs = [e.ids for e in reference.encode_batch([s.decode("utf-8", "replace") for s in spoilt], add_special_tokens=False)]
+    report.compare(f"{name}, malformed UTF-8, tokenizers", list(zip(spoilt, ours, theirs)))
+    r = random.Random(a.seed)
+    rows = theirs + [[r.randrange(len(vocabulary.tokens)) for _ in range(r.randrange(1, 12))] for _ in range(a.count // 4)]
+    known = set(reference.get_vocab(with_added_tokens=True).values())  # of several tokens with one text it has the last
+    spelling = set(pre_tokenizers.ByteLevel.alphabet())
+    odd = {i for i, (t, kind) in enumerate(zip(vocabulary.tokens, vocabulary.types)) if kind == USER_DEFINED and not t.isascii() and spelling.issuperset(t)}
+    rows = [row for row in rows if known.issuperset(row) and not odd.intersection(row)]
+    ours = [x["text"] for x in quern_lines(a.quern, model, rows)]
+    report.compare(f"{name}, decode, tokenizers", list(zip(rows, ours, [reference.decode(row, skip_special_tokens=False) if row else "" for row in rows])))
+
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("model")
+    parser.add_argument("paths", nargs="+", type=pathlib.Path)
     parser.add_argument("--quern", default="build/release/bin/quern")
     parser.add_argument("--count", type=int, default=10000)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--llama-cpp")
     parser.add_argument("-v", "--verbose", action="store_true")
     a = parser.parse_args()
-    vocabulary = Vocabulary(a.model)
-    if vocabulary.sentence_piece:
-        if not a.llama_cpp: sys.exit("SentencePiece models are compared with llama.cpp: --llama-cpp")
-    elif vocabulary.pre not in make_oracle.PRE_TOKENIZERS:
-        sys.exit(f"no oracle for pre-tokenizer '{vocabulary.pre}'")
-    strings = make_strings(a.count, a.seed, (vocabulary.texts(CONTROL) + vocabulary.texts(USER_DEFINED))[:50])
-    reference = None if vocabulary.sentence_piece else vocabulary.hugging_face()
-    peer = LlamaCpp(a.llama_cpp, a.model) if a.llama_cpp else None
-    missing = set() if vocabulary.sentence_piece else vocabulary.missing_bytes()
-
-    def peer_can(text: str) -> bool:
-        if vocabulary.sentence_piece: return True  # it knows no categories
-        newer = any(ord(c) > 127 and unicodedata2.category(c) != unicodedata.category(c) for c in text)  # Python's own tables are older
-        return not newer and not missing.intersection(text.encode())
-
-    failures = 0
-    for parse_special in (True, False):
-        ours = quern_ids(a.quern, a.model, strings, parse_special)
-        columns = {}
-        if reference:
-            reference.encode_special_tokens = not parse_special
-            theirs = [e.ids for e in reference.encode_batch(strings, add_special_tokens=False)]
-            columns["tokenizers"] = list(zip(strings, ours, theirs))
-        if peer:
-            columns["llama.cpp"] = [(s, o, peer.ids(s, parse_special)) for s, o in zip(strings, ours) if peer_can(s)]
-        for name, rows in columns.items():
-            wrong = [row for row in rows if row[1] != row[2]]
-            failures += len(wrong)
-            print(f"{vocabulary.pre}, special tokens {'parsed' if parse_special else 'plain'}: {len(rows) - len(wrong)} of {len(rows)} equal to {name}")
-            for text, ours_ids, their_ids in wrong[: 5 if a.verbose else 0]:
-                print(f"  {text!r}\n    quern {ours_ids}\n    {name} {their_ids}")
-    return 1 if failures else 0
+    report = Report(a.verbose)
+    for path in a.paths:
+        for file in sorted(path.glob("*.gguf")) if path.is_dir() else [path]:
+            try:
+                compare_file(file, a, report)
+            except subprocess.CalledProcessError:  # quern said why; the next file may still be compared
+                report.failures += 1
+    return 1 if report.failures else 0
 
 
 if __name__ == "__main__":

@@ -281,8 +281,12 @@ TEST(Located, a_malformed_sequence_is_the_range_of_the_tokens_that_replace_it) {
     EXPECT_LE(located.ranges[i].begin, located.ranges[i].end);
     begin = located.ranges[i].begin;
     const std::string_view bytes = tokenizer->token_bytes(located.ids[i]);
-    if (bytes == "z") EXPECT_EQ(located.ranges[i], (TextRange{7, 8}));
-    if (bytes == " b") EXPECT_EQ(located.ranges[i], (TextRange{3, 5}));
+    if (bytes == "z") {
+      EXPECT_EQ(located.ranges[i], (TextRange{7, 8}));
+    }
+    if (bytes == " b") {
+      EXPECT_EQ(located.ranges[i], (TextRange{3, 5}));
+    }
   }
   EXPECT_EQ(located.ranges.back().end, text.size());
 }
