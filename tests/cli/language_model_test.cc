@@ -64,7 +64,8 @@ TEST_F(LanguageModel, tokenize_shows_parts_of_characters_as_bytes) {
 TEST_F(LanguageModel, tokenize_takes_json_strings_line_by_line) {
   const Outcome outcome = quern({"tokenize", model, "--lines-json"}, "\"a\\nb\"\n\"\"\n");
   EXPECT_EQ(outcome.out, "{\"ids\":[97,10,98]}\n{\"ids\":[]}\n");
-  EXPECT_THAT(quern({"tokenize", model, "--lines-json"}, "\"a\"\n{}\n").err, HasSubstr("line 2 of the input is not a JSON string"));
+  EXPECT_THAT(quern({"tokenize", model, "--lines-json"}, "\"a\"\n{}\n").err,
+              HasSubstr("line 2 of the input is neither a JSON string nor an array of ids"));
 }
 
 TEST_F(LanguageModel, tokenize_turns_ids_into_text) {
