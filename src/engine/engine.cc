@@ -57,7 +57,8 @@ detail::Batcher::Limits limits_of(const runtime::LanguageModel& model, const tok
           .tokens_known = std::min(model.vocabulary(), static_cast<std::int64_t>(tokenizer.size())),
           .blocks = blocks,
           .block_tokens = block,
-          .max_blocks_per_sequence = std::min(blocks, blocks_for(context, block))};
+          .max_blocks_per_sequence = std::min(blocks, blocks_for(context, block)),
+          .prefix_cache = options.prefix_cache};
 }
 
 }  // namespace
@@ -72,7 +73,9 @@ class Engine::Scheduler {
         context_length_(std::min(options.context_length != 0 ? options.context_length : model->context_length(),
                                  limits_.blocks * limits_.block_tokens)),
         runner_(std::move(model), pool, limits_.blocks, limits_.max_sequences, limits_.max_blocks_per_sequence),
-        batcher_(limits_, [this, workers = options.max_workers](const runtime::Batch& batch) { return runner_.run(batch, workers); }),
+        batcher_(
+            limits_, [this, workers = options.max_workers](const runtime::Batch& batch) { return runner_.run(batch, workers); },
+            [this](std::int32_t from, std::int32_t to) { runner_.copy_block(from, to); }),
         statistics_(batcher_.statistics()),
         thread_([this, profile = options.profile] {
           runner_.set_profile(profile);

@@ -18,6 +18,7 @@ struct EngineOptions {
   std::int64_t max_sequences = 8;   // requests running at once; more wait
   std::int64_t cache_tokens = 0;    // tokens in the cache over all sequences, 0: context_length (one full sequence, shared by all)
   std::int64_t step_tokens = 512;  // tokens computed in one step: one of every running request first, then pieces of prompts (at least one)
+  bool prefix_cache = true;        // keep what ended requests computed, while nobody needs the room, for those that begin alike
   unsigned max_workers = ~0u;      // of the pool
   plan::Profile* profile = nullptr;  // written while requests run, if there is one; must live longer than the engine
 };
@@ -54,7 +55,9 @@ class Engine {
   /// What it holds and has done, for metrics and tests.
   struct Statistics {
     std::int64_t running = 0, waiting = 0;
-    std::int64_t cache_blocks = 0, cache_blocks_used = 0;
+    std::int64_t cache_blocks = 0, cache_blocks_used = 0;  // used: by requests that run
+    std::int64_t cache_blocks_kept = 0;                    // by nobody, for those that will begin alike
+    std::int64_t cached_prompt_tokens = 0;                 // of prompts, found in the cache; the others are prompt_tokens
     std::int64_t steps = 0, prompt_tokens = 0, generated_tokens = 0, preemptions = 0;
   };
   Statistics statistics() const;

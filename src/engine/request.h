@@ -17,7 +17,10 @@ struct Request {
   std::vector<std::string> stop = {};       // texts that end the answer and are not part of it
   std::vector<std::int32_t> stop_ids = {};  // tokens that end the answer, beside the model's own
   bool ignore_end = false;                  // go on past the model's end tokens (for measuring)
-  std::int32_t logprobs = -1;               // -1: none; n ≥ 0: the chosen token's log-probability and those of the n most probable
+  /// Requests reuse what the cache knows of others with the same partition only: for tenants who must not learn, by the time an answer
+  /// takes, what others asked.
+  std::uint64_t cache_partition = 0;
+  std::int32_t logprobs = -1;  // -1: none; n ≥ 0: the chosen token's log-probability and those of the n most probable
 };
 
 enum class FinishReason { none, stop, length, cancelled, error };
@@ -39,6 +42,7 @@ struct Event {
   std::string error;                 // why, when finish is error …
   Code error_code = Code::internal;  // … and what kind of failure
   std::int64_t prompt_tokens = 0, generated_tokens = 0;
+  std::int64_t cached_tokens = 0;                   // of the prompt, those whose keys and values the cache had
   double prompt_seconds = 0, generate_seconds = 0;  // of the last event: from admission to the first token, from there to the end
 };
 

@@ -50,6 +50,20 @@ bool BlockTable::append(std::int64_t count, std::optional<BlockCopy>& copy) {
   return true;
 }
 
+void BlockTable::begin_with(std::span<const std::int32_t> blocks) {
+  QUERN_ASSERT(blocks_.empty() && static_cast<std::int64_t>(blocks.size()) <= max_blocks_);
+  for (const std::int32_t block : blocks) {
+    pool_->add_reference(block);
+    blocks_.push_back(block);
+  }
+  tokens_ = static_cast<std::int64_t>(blocks.size()) * block_tokens_;
+}
+
+void BlockTable::replace(std::int64_t index, std::int32_t block) {
+  pool_->add_reference(block);
+  pool_->release(std::exchange(blocks_[static_cast<std::size_t>(index)], block));
+}
+
 void BlockTable::truncate(std::int64_t count) {
   QUERN_ASSERT(count >= 0 && count <= tokens_);
   tokens_ = count;

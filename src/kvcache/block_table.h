@@ -36,6 +36,10 @@ class BlockTable {
   /// than max_blocks. `copy` is set when the last block was shared and the new tokens go into a copy of it, which the caller must make
   /// first.
   bool append(std::int64_t count, std::optional<BlockCopy>& copy);
+  /// An empty sequence begins with the tokens of these full blocks, which it shares with others.
+  void begin_with(std::span<const std::int32_t> blocks);
+  /// Block `index` is given back for another one in use that holds the same.
+  void replace(std::int64_t index, std::int32_t block);
   /// Where the keys and values of the token at `position` lie: block * block_tokens + offset.
   std::int32_t slot(std::int64_t position) const {
     return static_cast<std::int32_t>(blocks_[static_cast<std::size_t>(position / block_tokens_)] * block_tokens_ +

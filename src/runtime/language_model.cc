@@ -1,6 +1,7 @@
 #include "runtime/language_model.h"
 
 #include <array>
+#include <cstring>
 #include <utility>
 #include <vector>
 
@@ -90,6 +91,12 @@ LanguageRunner::LanguageRunner(std::shared_ptr<const LanguageModel> model, Threa
     next += state_bytes(program, i);
   }
   symbol_values_.resize(program.symbols().size());
+}
+
+void LanguageRunner::copy_block(std::int32_t from, std::int32_t to) {
+  QUERN_ASSERT(from >= 0 && from < blocks_ && to >= 0 && to < blocks_);
+  const std::int64_t bytes = model_->kv_block_bytes();
+  std::memcpy(cache_.data() + to * bytes, cache_.data() + from * bytes, static_cast<std::size_t>(bytes));
 }
 
 std::span<const float> LanguageRunner::run(const Batch& batch, unsigned max_workers) {

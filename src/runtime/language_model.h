@@ -74,6 +74,9 @@ class LanguageRunner {
   /// Logits [rows, vocabulary], valid until the next run. Allocates nothing for a batch of sizes seen before.
   std::span<const float> run(const Batch& batch, unsigned max_workers = ~0u);
 
+  /// Copies the keys and values of block `from`, in all layers, to block `to`.
+  void copy_block(std::int32_t from, std::int32_t to);
+
   /// See plan::Session::set_profile.
   void set_profile(plan::Profile* profile) { session_.set_profile(profile); }
 

@@ -67,6 +67,12 @@ class Recorder {
     return logits_;
   }
 
+  void copy_block(std::int32_t from, std::int32_t to) {
+    ++copies;
+    std::copy_n(cache_.begin() + from * kBlockTokens, kBlockTokens, cache_.begin() + to * kBlockTokens);
+  }
+
+  int copies = 0;
   std::vector<std::size_t> step_sizes;
   int fail_step = -1;        // counted from 1
   std::int32_t poison = -1;  // a first token whose sequence is given NaN
@@ -85,10 +91,17 @@ struct Result {
 /// A batcher over a recorder, with requests that go on to their last token.
 class Bench {
  public:
-  explicit Bench(Batcher::Limits limits) : limits_(complete(limits)), recorder(limits_), batcher(limits_, std::ref(recorder)) {}
+  explicit Bench(Batcher::Limits limits)
+      : limits_(complete(limits)),
+        recorder(limits_),
+        batcher(limits_, std::ref(recorder), [this](std::int32_t from, std::int32_t to) { recorder.copy_block(from, to); }) {}
 
-  std::shared_ptr<Channel> add(std::vector<std::int32_t> prompt, std::int64_t max_tokens) {
-    Request request{.prompt = std::move(prompt), .sampling = {.temperature = 0}, .max_tokens = max_tokens, .ignore_end = true};
+  std::shared_ptr<Channel> add(std::vector<std::int32_t> prompt, std::int64_t max_tokens, std::uint64_t partition = 0) {
+    Request request{.prompt = std::move(prompt),
+                    .sampling = {.temperature = 0},
+                    .max_tokens = max_tokens,
+                    .ignore_end = true,
+                    .cache_partition = partition};
     const std::int64_t context = limits_.max_blocks_per_sequence * kBlockTokens;
     auto sequence = std::make_unique<Sequence>(std::move(request), context, kVocabulary, *words_.tokenizer);
     sequence->arrival = arrivals_++;
@@ -242,6 +255,13 @@ TEST(Batcher, whatever_runs_beside_it_every_request_gets_its_own_answer) {
     std::vector<Sent> sent;
     for (int i = 0; i < 12; ++i) {
       Sent s{prompt(static_cast<std::size_t>(up_to(static_cast<std::uint32_t>(context - 1))), random()), up_to(30), nullptr};
+      if (!sent.empty() && random() % 2 == 0) {  // begins like another, or goes on where its answer ended
+        std::vector<std::int32_t> other = sent[random() % sent.size()].prompt;
+        const auto answer = Recorder::expected_answer(other, random() % 8);
+        other.insert(other.end(), answer.begin(), answer.end());
+        const std::size_t alike = std::min({other.size(), s.prompt.size(), std::size_t{random() % 64}});
+        std::copy_n(other.begin(), alike, s.prompt.begin());
+      }
       s.channel = b.add(s.prompt, s.asked);
       sent.push_back(std::move(s));
       for (auto steps = random() % 6; steps > 0; --steps) b.batcher.step();
@@ -265,18 +285,84 @@ TEST(Batcher, whatever_runs_beside_it_every_request_gets_its_own_answer) {
   }
 }
 
+TEST(Batcher, a_request_that_begins_like_another_computes_only_what_is_new) {
+  Bench b(limits(2, 64, 100));
+  std::vector<std::int32_t> first = prompt(22, 1), second = first;  // five blocks and a half
+  b.add(first, 4);
+  b.run();
+  second.resize(18);  // of which the fifth block has two
+  second.insert(second.end(), {7, 7, 7});
+  const auto channel = b.add(second, 3);
+  b.recorder.step_sizes.clear();
+  b.run();
+  const Result result = Bench::take(*channel);
+  EXPECT_EQ(result.ids, Recorder::expected_answer(second, 3));
+  EXPECT_EQ(result.last.cached_tokens, 18);
+  EXPECT_EQ(b.recorder.copies, 1);
+  EXPECT_THAT(b.recorder.step_sizes, ElementsAre(3, 1, 1));
+  EXPECT_EQ(b.batcher.statistics().cached_prompt_tokens, 18);
+}
+
+TEST(Batcher, the_same_prompt_again_computes_one_token) {
+  Bench b(limits(2, 64, 100));
+  for (int i = 0; i < 2; ++i) {
+    b.recorder.step_sizes.clear();
+    const auto channel = b.add(prompt(16, 5), 2);
+    b.run();
+    EXPECT_EQ(Bench::take(*channel).ids, Recorder::expected_answer(prompt(16, 5), 2));
+  }
+  EXPECT_THAT(b.recorder.step_sizes, ElementsAre(1, 1));
+}
+
+TEST(Batcher, requests_that_run_together_share_the_blocks_of_what_they_have_in_common) {
+  Bench b(limits(4, 64, 100));
+  b.add(prompt(40, 1), 30);
+  b.batcher.step();
+  for (int i = 0; i < 3; ++i) b.add(prompt(40, 1), 30);
+  b.batcher.step();
+  EXPECT_LE(b.batcher.statistics().cache_blocks_used, 10 + 4 * 2);
+  b.run();
+}
+
+TEST(Batcher, partitions_do_not_meet) {
+  Bench b(limits(1, 64, 100));
+  for (const std::uint64_t partition : {0, 1, 1}) {
+    const auto channel = b.add(prompt(20, 1), 1, partition);
+    b.run();
+    EXPECT_EQ(Bench::take(*channel).last.cached_tokens, b.batcher.statistics().cached_prompt_tokens);
+  }
+  EXPECT_EQ(b.batcher.statistics().cached_prompt_tokens, 19);
+}
+
+TEST(Batcher, a_full_cache_forgets_what_was_not_used_for_longest) {
+  Bench b(limits(1, 64, 20));
+  const auto cached = [&](unsigned seed) {
+    const auto channel = b.add(prompt(32, seed), 1);
+    b.run();
+    return Bench::take(*channel).last.cached_tokens;
+  };
+  EXPECT_EQ(cached(1), 0);
+  EXPECT_EQ(cached(2), 0);
+  EXPECT_EQ(cached(1), 31);
+  EXPECT_EQ(cached(3), 0);  // in the place of 2
+  EXPECT_EQ(cached(1), 31);
+  EXPECT_LT(cached(2), 31);
+}
+
 TEST(Batcher, a_step_allocates_no_more_than_its_events) {
   Bench b(limits(8, 64, 400));
   std::vector<float> logits(8 * kVocabulary, 0.0f);
   std::vector<std::shared_ptr<Channel>> channels;
-  Batcher quiet({.max_sequences = 8,
-                 .step_tokens = 64,
-                 .vocabulary = kVocabulary,
-                 .tokens_known = kVocabulary,
-                 .blocks = 400,
-                 .block_tokens = kBlockTokens,
-                 .max_blocks_per_sequence = 50},
-                [&](const runtime::Batch& batch) { return std::span<const float>(logits).first(batch.rows.size() * kVocabulary); });
+  Batcher quiet(
+      {.max_sequences = 8,
+       .step_tokens = 64,
+       .vocabulary = kVocabulary,
+       .tokens_known = kVocabulary,
+       .blocks = 400,
+       .block_tokens = kBlockTokens,
+       .max_blocks_per_sequence = 50},
+      [&](const runtime::Batch& batch) { return std::span<const float>(logits).first(batch.rows.size() * kVocabulary); },
+      [](std::int32_t, std::int32_t) {});
   testing::ByteTokens words{{}};
   for (std::uint64_t i = 0; i < 8; ++i) {
     Request request{.prompt = {1, 2, 3}, .sampling = {.top_k = 40, .top_p = 0.9, .repeat_penalty = 1.1}, .ignore_end = true};

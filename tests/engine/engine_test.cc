@@ -160,6 +160,19 @@ TEST_F(EngineTest, events_can_be_read_without_waiting_once_they_are_announced) {
   EXPECT_FALSE(stream->poll()) << "nothing follows the last event";
 }
 
+TEST_F(EngineTest, what_others_left_in_the_cache_changes_no_bit) {
+  const auto fresh = make({.prefix_cache = false}), kept = make();
+  for (const std::size_t length : {37u, 64u, 65u, 90u}) {
+    Request first = request(100, 3, 20), second = request(length, 4, 20);
+    std::copy_n(first.prompt.begin(), length - 3, second.prompt.begin());  // ends inside a block, mostly
+    wait_for(*kept->submit(first));
+    const Answer answer = wait_for(*kept->submit(second));
+    expect_same(answer, wait_for(*fresh->submit(second)));
+    EXPECT_EQ(answer.last.cached_tokens, static_cast<std::int64_t>(length) - 3);
+  }
+  EXPECT_EQ(fresh->statistics().cached_prompt_tokens, 0);
+}
+
 TEST_F(EngineTest, preemption_changes_no_answer) {
   const auto roomy = make();
   const auto tight = make({.cache_tokens = 160});  // ten blocks for four requests of up to 100 tokens

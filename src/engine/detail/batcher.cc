@@ -17,8 +17,13 @@ void insert(std::vector<std::unique_ptr<Sequence>>& list, std::unique_ptr<Sequen
 
 }  // namespace
 
-Batcher::Batcher(const Limits& limits, Compute compute)
-    : limits_(limits), compute_(std::move(compute)), pool_(limits.blocks), workspace_(static_cast<std::size_t>(limits.vocabulary)) {
+Batcher::Batcher(const Limits& limits, Compute compute, Copy copy)
+    : limits_(limits),
+      compute_(std::move(compute)),
+      copy_(std::move(copy)),
+      pool_(limits.blocks),
+      tree_(pool_, limits.block_tokens),
+      workspace_(static_cast<std::size_t>(limits.vocabulary)) {
   const auto sequences = static_cast<std::size_t>(limits.max_sequences);
   running_.reserve(sequences);
   tables_.reserve(sequences);
@@ -32,6 +37,7 @@ Batcher::Batcher(const Limits& limits, Compute compute)
   const auto tokens = static_cast<std::size_t>(std::max(limits.step_tokens, limits.max_sequences + 1));
   for (auto* list : {&ids_, &positions_, &sequence_, &slots_}) list->reserve(tokens);
   rows_.reserve(sequences);
+  known_blocks_.reserve(static_cast<std::size_t>(limits.max_blocks_per_sequence));
   block_table_.resize(sequences * static_cast<std::size_t>(limits.max_blocks_per_sequence), 0);
 }
 
@@ -53,22 +59,65 @@ void Batcher::add(std::unique_ptr<Sequence> sequence) {
 /// Gives `count` more tokens their places in the cache and in the block table, if there are blocks.
 bool Batcher::append(Sequence& sequence, std::int64_t count) {
   kvcache::BlockTable& table = tables_[static_cast<std::size_t>(sequence.row)];
+  if (const std::int64_t missing = table.blocks_needed(count) - pool_.free_blocks(); missing > 0) tree_.evict(missing);
   const std::size_t before = table.blocks().size();
   std::optional<kvcache::BlockCopy> copy;
   if (!table.append(count, copy)) return false;
-  QUERN_ASSERT(!copy);  // no sequence is forked, so none shares
+  QUERN_ASSERT(!copy);  // only full blocks are shared
   const auto row = block_table_.begin() + sequence.row * limits_.max_blocks_per_sequence;
   std::copy(table.blocks().begin() + static_cast<std::ptrdiff_t>(before), table.blocks().end(), row + static_cast<std::ptrdiff_t>(before));
   return true;
 }
 
+/// A newcomer's places: the blocks of `match`, which are known already, and new ones for the rest.
+void Batcher::place(Sequence& sequence, kvcache::PrefixTree::Match match) {
+  kvcache::BlockTable& table = tables_[static_cast<std::size_t>(sequence.row)];
+  table.begin_with(known_blocks_);
+  std::copy(known_blocks_.begin(), known_blocks_.end(), block_table_.begin() + sequence.row * limits_.max_blocks_per_sequence);
+  sequence.known_blocks = static_cast<std::int64_t>(known_blocks_.size());
+  sequence.known = match.node;
+  sequence.computed = table.tokens();
+  const std::int64_t missing = sequence.size() - table.tokens();
+  const bool copies = match.partial >= 0 && match.partial_tokens < missing;
+  if (copies) pool_.add_reference(match.partial);  // not to be given back before it is copied
+  bool placed = append(sequence, missing);
+  if (placed && copies) {
+    copy_(match.partial, table.blocks()[known_blocks_.size()]);
+    sequence.computed += match.partial_tokens;
+  }
+  if (copies) pool_.release(match.partial);
+  if (!placed) placed = append(sequence, missing);  // in the place of what was to be copied
+  QUERN_ASSERT(placed);
+  if (sequence.generated() == 0) sequence.cached = sequence.computed;
+  done_.cached_prompt_tokens += std::min(sequence.computed, sequence.prompt_tokens());
+}
+
+/// Tells the tree of blocks that have become full, and takes its own where it knew the tokens already: the same bits, once.
+void Batcher::make_known(Sequence& sequence) {
+  if (!limits_.prefix_cache) return;
+  kvcache::BlockTable& table = tables_[static_cast<std::size_t>(sequence.row)];
+  const auto block = static_cast<std::size_t>(limits_.block_tokens);
+  while ((sequence.known_blocks + 1) * limits_.block_tokens <= sequence.computed) {
+    const auto i = static_cast<std::size_t>(sequence.known_blocks);
+    const std::int32_t own = table.blocks()[i];
+    sequence.known = tree_.extend(sequence.known, sequence.partition(), sequence.tokens().subspan(i * block, block), own);
+    if (sequence.known != own) {
+      table.replace(sequence.known_blocks, sequence.known);
+      block_table_[static_cast<std::size_t>(sequence.row * limits_.max_blocks_per_sequence) + i] = sequence.known;
+    }
+    ++sequence.known_blocks;
+  }
+}
+
 void Batcher::give_back(Sequence& sequence) {
   if (sequence.row < 0) return;
   kvcache::BlockTable& table = tables_[static_cast<std::size_t>(sequence.row)];
+  tree_.touch(sequence.known);
   std::fill_n(block_table_.begin() + sequence.row * limits_.max_blocks_per_sequence, table.blocks().size(), 0);
   table.clear();
   free_rows_.push_back(std::exchange(sequence.row, -1));
-  sequence.computed = 0;
+  sequence.computed = sequence.known_blocks = 0;
+  sequence.known = kvcache::PrefixTree::kRoot;
 }
 
 void Batcher::preempt_youngest() {
@@ -104,10 +153,16 @@ void Batcher::grow() {
 void Batcher::admit() {
   while (!waiting_.empty() && !free_rows_.empty()) {
     Sequence& sequence = *waiting_.front();
+    // At least the last token is computed, for its logits.
+    kvcache::PrefixTree::Match match;
+    known_blocks_.clear();
+    if (limits_.prefix_cache)
+      match = tree_.find(sequence.tokens().first(sequence.tokens().size() - 1), sequence.partition(), known_blocks_);
+    const auto shared = std::ranges::count_if(known_blocks_, [&](std::int32_t block) { return pool_.references(block) > 1; });
     // A block to spare for each that runs already, lest the newcomer be sent back at once.
     const std::int64_t spare = running_.empty() ? 0 : static_cast<std::int64_t>(running_.size()) + 1;
-    const std::int64_t needed = (sequence.size() + limits_.block_tokens - 1) / limits_.block_tokens;
-    if (needed + spare > pool_.free_blocks()) return;
+    const std::int64_t needed = (sequence.size() + limits_.block_tokens - 1) / limits_.block_tokens - shared;
+    if (needed + spare > pool_.free_blocks() + pool_.idle_blocks()) return;
     try {
       sequence.start();
     } catch (const std::bad_alloc&) {
@@ -117,7 +172,7 @@ void Batcher::admit() {
     }
     sequence.row = free_rows_.back();
     free_rows_.pop_back();
-    QUERN_ASSERT(append(sequence, sequence.size()));
+    place(sequence, match);
     insert(running_, std::move(waiting_.front()));
     waiting_.erase(waiting_.begin());
   }
@@ -168,6 +223,7 @@ void Batcher::take_results(std::span<const float> logits) {
     const std::int64_t prompt_left = std::max<std::int64_t>(sequence->prompt_tokens() - sequence->computed, 0);
     done_.prompt_tokens += std::min(prompt_left, sequence->scheduled);
     sequence->computed += sequence->scheduled;
+    make_known(*sequence);
   }
   const auto vocabulary = static_cast<std::size_t>(limits_.vocabulary);
   for (std::size_t i = 0; i < drawing_.size(); ++i) {
@@ -239,7 +295,8 @@ Engine::Statistics Batcher::statistics() const {
   now.running = static_cast<std::int64_t>(running_.size());
   now.waiting = static_cast<std::int64_t>(waiting_.size());
   now.cache_blocks = pool_.blocks();
-  now.cache_blocks_used = pool_.blocks() - pool_.free_blocks();
+  now.cache_blocks_used = pool_.blocks() - pool_.free_blocks() - pool_.idle_blocks();
+  now.cache_blocks_kept = pool_.idle_blocks();
   return now;
 }
 

@@ -12,6 +12,7 @@
 #include "engine/engine.h"
 #include "kvcache/block_pool.h"
 #include "kvcache/block_table.h"
+#include "kvcache/prefix_tree.h"
 #include "runtime/language_model.h"
 #include "sampling/sampler.h"
 
@@ -22,17 +23,23 @@ namespace quern::engine::detail {
 /// A step has one row of every request that only waits for its next token, then pieces of prompts: short ones whole, long ones share what
 /// is left of the step evenly. Requests are admitted in order of arrival, once there are blocks for all their tokens. When blocks run out,
 /// the request that came last gives up its own and computes its tokens again later; the one that came first always goes on, so all end.
+///
+/// Full blocks become known to a prefix tree as they are computed, and a request begins with the blocks of those that began alike. Its
+/// answer does not depend on it: a key or value has the same bits whoever computed it, and beside whom.
 class Batcher {
  public:
   /// Logits [rows, vocabulary] of a batch, valid until the next call.
   using Compute = std::function<std::span<const float>(const runtime::Batch&)>;
+  /// Copies one block of the cache, in all layers, to another.
+  using Copy = std::function<void(std::int32_t from, std::int32_t to)>;
   struct Limits {
     std::int64_t max_sequences, step_tokens, vocabulary;  // vocabulary: columns of the logits
     std::int64_t tokens_known;                            // of those, the first that have a text
     std::int64_t blocks, block_tokens, max_blocks_per_sequence;
+    bool prefix_cache = true;
   };
 
-  Batcher(const Limits& limits, Compute compute);
+  Batcher(const Limits& limits, Compute compute, Copy copy);
 
   void add(std::unique_ptr<Sequence> sequence);
   bool busy() const { return !waiting_.empty() || !running_.empty(); }
@@ -53,14 +60,18 @@ class Batcher {
   void take_results(std::span<const float> logits);
   void fail_step(Code code, const std::string& why);
 
+  void place(Sequence& sequence, kvcache::PrefixTree::Match match);
   bool append(Sequence& sequence, std::int64_t count);
+  void make_known(Sequence& sequence);
   void give_back(Sequence& sequence);
   void preempt_youngest();
   void remove_ended();
 
   Limits limits_;
   Compute compute_;
+  Copy copy_;
   kvcache::BlockPool pool_;
+  kvcache::PrefixTree tree_;
   std::vector<kvcache::BlockTable> tables_;  // by row
   sampling::Workspace workspace_;
   List waiting_, running_;                                               // both in order of arrival
@@ -68,6 +79,7 @@ class Batcher {
   std::vector<Sequence*> prompts_;                                       // of the step, the shortest first
   std::vector<Sequence*> drawing_;                                       // whose logits the step computes, in the order of rows_
   std::vector<std::int32_t> ids_, positions_, sequence_, slots_, rows_;  // of the step
+  std::vector<std::int32_t> known_blocks_;                               // of the request being admitted
   std::vector<std::int32_t> block_table_;                                // [max_sequences, max_blocks_per_sequence]
   Engine::Statistics done_;
 };

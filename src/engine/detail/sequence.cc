@@ -122,6 +122,7 @@ void Sequence::send(FinishReason reason) {
   if (reason != FinishReason::none) {
     const auto seconds = [](Clock::duration d) { return std::chrono::duration<double>(d).count(); };
     event.prompt_tokens = prompt_tokens_;
+    event.cached_tokens = cached;
     event.generated_tokens = generated();
     if (started_) event.prompt_seconds = seconds((spoke_ ? first_token_ : Clock::now()) - admitted_);
     if (spoke_) event.generate_seconds = seconds(Clock::now() - first_token_);

@@ -12,6 +12,7 @@
 #include "engine/detail/answer_text.h"
 #include "engine/detail/channel.h"
 #include "engine/request.h"
+#include "kvcache/prefix_tree.h"
 #include "sampling/sampler.h"
 #include "tokenizers/tokenizer.h"
 
@@ -35,10 +36,15 @@ class Sequence {
   std::int64_t pending() const { return size() - computed; }
   bool full() const { return size() >= limit_; }
 
-  std::uint64_t arrival = 0;   // order of submission
-  std::int32_t row = -1;       // of the block table, while it runs
-  std::int64_t computed = 0;   // leading tokens whose keys and values are in the cache
-  std::int64_t scheduled = 0;  // tokens of the step being made
+  std::uint64_t arrival = 0;                                     // order of submission
+  std::int32_t row = -1;                                         // of the block table, while it runs
+  std::int64_t computed = 0;                                     // leading tokens whose keys and values are in the cache
+  std::int64_t scheduled = 0;                                    // tokens of the step being made
+  std::int64_t known_blocks = 0;                                 // leading blocks that the prefix tree has
+  kvcache::PrefixTree::Node known = kvcache::PrefixTree::kRoot;  // the last of them
+  std::int64_t cached = 0;                                       // tokens that the tree had when it was first admitted
+
+  std::uint64_t partition() const { return request_.cache_partition; }
 
   /// The sequence is admitted, perhaps not for the first time. Takes memory for all its tokens, so that nothing is allocated while it runs.
   void start();

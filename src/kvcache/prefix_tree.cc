@@ -1,0 +1,129 @@
+#include "kvcache/prefix_tree.h"
+
+#include <algorithm>
+#include <bit>
+#include <utility>
+
+#include "base/error.h"
+
+namespace quern::kvcache {
+
+PrefixTree::PrefixTree(BlockPool& pool, std::int64_t block_tokens) : pool_(pool), block_tokens_(block_tokens) {
+  QUERN_ASSERT(block_tokens > 0);
+  const auto blocks = static_cast<std::size_t>(pool.blocks());
+  entries_.resize(blocks);
+  tokens_.resize(blocks * static_cast<std::size_t>(block_tokens));
+  buckets_.resize(std::bit_ceil(2 * blocks + 1), kRoot);
+}
+
+std::uint64_t PrefixTree::hash_of(Node parent, std::uint64_t partition, std::span<const std::int32_t> tokens) const {
+  std::uint64_t hash = (static_cast<std::uint64_t>(static_cast<std::uint32_t>(parent)) + 1) * 0x9e3779b97f4a7c15u ^ partition;
+  for (const std::int32_t id : tokens) {
+    hash = (hash ^ static_cast<std::uint32_t>(id)) * 0xff51afd7ed558ccdu;
+    hash ^= hash >> 32;
+  }
+  return hash;
+}
+
+PrefixTree::Node PrefixTree::lookup(Node parent, std::uint64_t partition, std::span<const std::int32_t> tokens) const {
+  const std::uint64_t hash = hash_of(parent, partition, tokens);
+  for (Node node = buckets_[hash & (buckets_.size() - 1)]; node != kRoot; node = entries_[static_cast<std::size_t>(node)].next_in_bucket) {
+    const Entry& entry = entries_[static_cast<std::size_t>(node)];
+    if (entry.hash == hash && entry.parent == parent && entry.partition == partition && std::ranges::equal(tokens_of(node), tokens))
+      return node;
+  }
+  return kRoot;
+}
+
+PrefixTree::Match PrefixTree::find(std::span<const std::int32_t> tokens, std::uint64_t partition, std::vector<std::int32_t>& blocks) {
+  constexpr int kMostLookedAt = 64;  // siblings, newest first, for a block that begins alike: a wide node must not cost more than it saves
+  const auto block = static_cast<std::size_t>(block_tokens_);
+  Match match;
+  while (tokens.size() >= block) {
+    const Node next = lookup(match.node, partition, tokens.first(block));
+    if (next == kRoot) break;
+    blocks.push_back(next);
+    match.node = next;
+    tokens = tokens.subspan(block);
+  }
+  touch(match.node);
+  Node child = first_child_of(match.node);
+  for (int i = 0; i < kMostLookedAt && child != kRoot; ++i, child = at(child).next_sibling) {
+    if (at(child).partition != partition) continue;
+    const auto known = tokens_of(child);
+    const auto alike = static_cast<std::int64_t>(std::ranges::mismatch(known, tokens).in1 - known.begin());
+    if (alike > match.partial_tokens) match.partial = child, match.partial_tokens = alike;
+  }
+  return match;
+}
+
+PrefixTree::Node PrefixTree::extend(Node parent, std::uint64_t partition, std::span<const std::int32_t> tokens, std::int32_t block) {
+  QUERN_ASSERT(static_cast<std::int64_t>(tokens.size()) == block_tokens_ && (parent == kRoot || at(parent).known));
+  if (const Node known = lookup(parent, partition, tokens); known != kRoot) return known;
+  Entry& entry = at(block);
+  QUERN_ASSERT(!entry.known);
+  entry = {.hash = hash_of(parent, partition, tokens), .partition = partition, .parent = parent, .known = true};
+  std::ranges::copy(tokens, tokens_.begin() + block * block_tokens_);
+  Node& bucket = buckets_[entry.hash & (buckets_.size() - 1)];
+  entry.next_in_bucket = std::exchange(bucket, block);
+  Node& first = first_child_of(parent);
+  if (first != kRoot) at(first).previous_sibling = block;
+  entry.next_sibling = std::exchange(first, block);
+  append_to_order(block);
+  pool_.keep(block);
+  ++size_;
+  return block;
+}
+
+void PrefixTree::unlink_from_order(Node node) {
+  Entry& entry = at(node);
+  (entry.older == kRoot ? oldest_ : at(entry.older).newer) = entry.newer;
+  (entry.newer == kRoot ? newest_ : at(entry.newer).older) = entry.older;
+}
+
+void PrefixTree::append_to_order(Node node) {
+  at(node).older = newest_;
+  at(node).newer = kRoot;
+  (newest_ == kRoot ? oldest_ : at(newest_).newer) = node;
+  newest_ = node;
+}
+
+void PrefixTree::touch(Node node) {
+  for (; node != kRoot; node = at(node).parent) {
+    unlink_from_order(node);
+    append_to_order(node);
+  }
+}
+
+void PrefixTree::remove(Node node) {
+  Entry& entry = at(node);
+  Node* link = &buckets_[entry.hash & (buckets_.size() - 1)];
+  while (*link != node) link = &at(*link).next_in_bucket;
+  *link = entry.next_in_bucket;
+  (entry.previous_sibling == kRoot ? first_child_of(entry.parent) : at(entry.previous_sibling).next_sibling) = entry.next_sibling;
+  if (entry.next_sibling != kRoot) at(entry.next_sibling).previous_sibling = entry.previous_sibling;
+  unlink_from_order(node);
+  entry.known = false;
+  --size_;
+  pool_.drop(node);
+}
+
+std::int64_t PrefixTree::evict(std::int64_t count) {
+  std::int64_t evicted = 0;
+  // Who is looked at and stays goes to the end, so each is looked at once.
+  for (std::int64_t looks = size_; looks > 0 && evicted < count && oldest_ != kRoot; --looks) {
+    Node node = oldest_;
+    if (pool_.references(node) > 1) {
+      unlink_from_order(node);
+      append_to_order(node);
+      continue;
+    }
+    // Whoever uses a block uses those before it, so what is under an idle one is idle.
+    while (at(node).first_child != kRoot) node = at(node).first_child;
+    remove(node);
+    ++evicted;
+  }
+  return evicted;
+}
+
+}  // namespace quern::kvcache
