@@ -47,6 +47,8 @@ detail::Batcher::Limits limits_of(const runtime::LanguageModel& model, const tok
   require_positive("cache_tokens", cache);
   require_positive("max_sequences", options.max_sequences);
   require_positive("step_tokens", options.step_tokens);
+  if (!(options.max_itl_ms >= 0))
+    throw Error(Code::invalid_argument, fmt::format("max_itl_ms is {}; it must be 0 (chosen by the engine) or more", options.max_itl_ms));
   constexpr std::int64_t kMost = 1 << 30;  // positions, slots and rows are i32
   if (std::max({context, cache, options.max_sequences, options.step_tokens}) > kMost)
     throw Error(Code::invalid_argument, fmt::format("the engine's limits must be at most {}", kMost));
@@ -58,7 +60,8 @@ detail::Batcher::Limits limits_of(const runtime::LanguageModel& model, const tok
           .blocks = blocks,
           .block_tokens = block,
           .max_blocks_per_sequence = std::min(blocks, blocks_for(context, block)),
-          .prefix_cache = options.prefix_cache};
+          .prefix_cache = options.prefix_cache,
+          .step_seconds = options.max_itl_ms / 1000};
 }
 
 }  // namespace

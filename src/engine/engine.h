@@ -18,8 +18,11 @@ struct EngineOptions {
   std::int64_t max_sequences = 8;   // requests running at once; more wait
   std::int64_t cache_tokens = 0;    // tokens in the cache over all sequences, 0: context_length (one full sequence, shared by all)
   std::int64_t step_tokens = 512;  // tokens computed in one step: one of every running request first, then pieces of prompts (at least one)
-  bool prefix_cache = true;        // keep what ended requests computed, while nobody needs the room, for those that begin alike
-  unsigned max_workers = ~0u;      // of the pool
+  /// How long a step may take while requests wait for their next token, in milliseconds: pieces of prompts are cut to what is left of it.
+  /// 0: two and a half times what the waiting requests alone would take, so that a long prompt never makes them wait long.
+  double max_itl_ms = 0;
+  bool prefix_cache = true;          // keep what ended requests computed, while nobody needs the room, for those that begin alike
+  unsigned max_workers = ~0u;        // of the pool
   plan::Profile* profile = nullptr;  // written while requests run, if there is one; must live longer than the engine
 };
 

@@ -129,6 +129,7 @@ class Bench {
   static Batcher::Limits complete(Batcher::Limits limits) {
     limits.vocabulary = limits.tokens_known = kVocabulary;
     limits.block_tokens = kBlockTokens;
+    limits.step_seconds = -1;  // what a step holds must not depend on the machine
     if (limits.max_blocks_per_sequence == 0) limits.max_blocks_per_sequence = limits.blocks;
     return limits;
   }

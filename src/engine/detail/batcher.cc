@@ -1,6 +1,7 @@
 #include "engine/detail/batcher.h"
 
 #include <algorithm>
+#include <chrono>
 #include <new>
 #include <optional>
 #include <utility>
@@ -193,14 +194,28 @@ void Batcher::add_rows(Sequence& sequence, std::int64_t count) {
   drawing_.push_back(&sequence);
 }
 
+/// How many tokens of prompts may join the rows of the step. A few always may, so that every prompt comes to its end.
+std::int64_t Batcher::prompt_budget() const {
+  constexpr std::int64_t kLeast = 16;
+  constexpr double kTimesAlone = 2.5;
+  const std::int64_t left = std::max<std::int64_t>(limits_.step_tokens - static_cast<std::int64_t>(ids_.size()), 1);
+  if (work_.rows == 0 || prompts_.empty() || limits_.step_seconds < 0) return left;
+  const double seconds = limits_.step_seconds > 0 ? limits_.step_seconds : kTimesAlone * cost_.predict(work_);
+  if (seconds <= 0) return left;  // nothing is known yet
+  return std::min(left, std::max(kLeast, cost_.affordable(work_, double(prompts_.front()->computed), seconds)));
+}
+
 void Batcher::plan() {
   for (auto* list : {&ids_, &positions_, &sequence_, &slots_, &rows_}) list->clear();
   prompts_.clear();
   drawing_.clear();
+  work_ = {};
   for (const auto& sequence : running_) {
     sequence->scheduled = 0;
     if (sequence->pending() == 1) {
       add_rows(*sequence, 1);
+      ++work_.rows;
+      work_.row_keys += sequence->size();
     } else {
       prompts_.push_back(sequence.get());
     }
@@ -208,10 +223,12 @@ void Batcher::plan() {
   std::sort(prompts_.begin(), prompts_.end(), [](const Sequence* a, const Sequence* b) {
     return a->pending() != b->pending() ? a->pending() < b->pending() : a->arrival < b->arrival;
   });
-  std::int64_t left = std::max<std::int64_t>(limits_.step_tokens - static_cast<std::int64_t>(ids_.size()), 1);
+  std::int64_t left = prompt_budget();
   for (std::size_t i = 0; i < prompts_.size() && left > 0; ++i) {
     const auto others = static_cast<std::int64_t>(prompts_.size() - i);
     const std::int64_t share = std::min(prompts_[i]->pending(), (left + others - 1) / others);
+    work_.prompt_tokens += share;
+    work_.prompt_keys += double(share) * (double(prompts_[i]->computed) + 0.5 * double(share));
     add_rows(*prompts_[i], share);
     left -= share;
   }
@@ -263,6 +280,7 @@ void Batcher::step() {
   if (ids_.empty()) return;
   ++done_.steps;
   std::span<const float> logits;
+  const auto begin = std::chrono::steady_clock::now();
   try {
     logits = compute_({ids_, positions_, sequence_, slots_, block_table_, rows_});
     QUERN_ASSERT(logits.size() == rows_.size() * static_cast<std::size_t>(limits_.vocabulary));
@@ -277,6 +295,7 @@ void Batcher::step() {
     fail_step(Code::internal, error.what());
     return;
   }
+  cost_.observe(work_, std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count());
   take_results(logits);
 }
 

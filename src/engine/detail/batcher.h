@@ -9,6 +9,7 @@
 
 #include "base/error.h"
 #include "engine/detail/sequence.h"
+#include "engine/detail/step_cost.h"
 #include "engine/engine.h"
 #include "kvcache/block_pool.h"
 #include "kvcache/block_table.h"
@@ -21,8 +22,9 @@ namespace quern::engine::detail {
 /// Decides what each step computes, and for whom. Knows no threads: one step after the other, on the thread that calls.
 ///
 /// A step has one row of every request that only waits for its next token, then pieces of prompts: short ones whole, long ones share what
-/// is left of the step evenly. Requests are admitted in order of arrival, once there are blocks for all their tokens. When blocks run out,
-/// the request that came last gives up its own and computes its tokens again later; the one that came first always goes on, so all end.
+/// is left of the step evenly. What a step may hold is a number of tokens and, while requests wait, a time, by what earlier steps took.
+/// Requests are admitted in order of arrival, once there are blocks for all their tokens. When blocks run out, the request that came last
+/// gives up its own and computes its tokens again later; the one that came first always goes on, so all end.
 ///
 /// Full blocks become known to a prefix tree as they are computed, and a request begins with the blocks of those that began alike. Its
 /// answer does not depend on it: a key or value has the same bits whoever computed it, and beside whom.
@@ -37,6 +39,7 @@ class Batcher {
     std::int64_t tokens_known;                            // of those, the first that have a text
     std::int64_t blocks, block_tokens, max_blocks_per_sequence;
     bool prefix_cache = true;
+    double step_seconds = 0;  // as EngineOptions::max_itl_ms; below 0: steps may take any time
   };
 
   Batcher(const Limits& limits, Compute compute, Copy copy);
@@ -57,6 +60,7 @@ class Batcher {
   void admit();
   void plan();
   void add_rows(Sequence& sequence, std::int64_t count);
+  std::int64_t prompt_budget() const;
   void take_results(std::span<const float> logits);
   void fail_step(Code code, const std::string& why);
 
@@ -79,8 +83,10 @@ class Batcher {
   std::vector<Sequence*> prompts_;                                       // of the step, the shortest first
   std::vector<Sequence*> drawing_;                                       // whose logits the step computes, in the order of rows_
   std::vector<std::int32_t> ids_, positions_, sequence_, slots_, rows_;  // of the step
-  std::vector<std::int32_t> known_blocks_;                               // of the request being admitted
-  std::vector<std::int32_t> block_table_;                                // [max_sequences, max_blocks_per_sequence]
+  StepCost cost_;
+  StepWork work_;                           // of the step
+  std::vector<std::int32_t> known_blocks_;  // of the request being admitted
+  std::vector<std::int32_t> block_table_;   // [max_sequences, max_blocks_per_sequence]
   Engine::Statistics done_;
 };
 
