@@ -27,7 +27,7 @@ struct TextRunOptions {
   std::optional<std::string> prompt;  // without one, and on a terminal: a chat
   std::string system;
   std::string chat_template;  // a file or a name, instead of the model's own
-  bool raw = false;  // no chat template
+  bool raw = false;           // no chat template
   sampling::Parameters sampling = chat_sampling();
   std::int64_t max_tokens = -1;  // of an answer
   std::vector<std::string> stop;

@@ -55,15 +55,16 @@ TEST_F(TemplateCommand, says_which_part_comes_from_the_conversation_and_what_the
   EXPECT_EQ(out["text"], "[user]hi[answer]");
   EXPECT_EQ(out["pieces"][1], json({{"text", "hi"}, {"untrusted", true}}));
   EXPECT_TRUE(out["ids"].is_null());
-  EXPECT_EQ(out["capabilities"]["tools"], "no");  // these tools have no name that would show
+  EXPECT_EQ(out["capabilities"]["tools"], "yes");
+  EXPECT_EQ(out["capabilities"]["tool calls"], "no");
   EXPECT_THAT(quern({"template", chat, "-p", "hi", "-v"}).err, HasSubstr("system message: yes"));
 }
 
 TEST_F(TemplateCommand, refuses_what_it_cannot_read) {
+  EXPECT_THAT(quern({"template", chat, "-p", "x", "--chat-template", "none such"}).err, HasSubstr("chatml"));
   write_file(chat, "a\n{% if %}");
   EXPECT_THAT(quern({"template", chat, "-p", "x"}).err, HasSubstr("line 2, column"));
   EXPECT_EQ(quern({"template", folder / "none.jinja", "-p", "x"}).status, 1);
-  EXPECT_THAT(quern({"template", chat, "-p", "x", "--chat-template", "none such"}).err, HasSubstr("chatml"));
   write_file(chat, "x");
   EXPECT_EQ(quern({"template", chat, "-p", "x", "--var", "novalue"}).status, 2);
   EXPECT_EQ(quern({"template", chat, "-p", "x", "--ids"}).status, 2);

@@ -30,6 +30,10 @@ def say(text):
     print(f"text: {text}", file=sys.stderr, flush=True)
 
 
+def extract(archive, folder, members=None):
+    archive.extractall(folder, members=members, **({"filter": "data"} if hasattr(tarfile, "data_filter") else {}))
+
+
 def libraries(offline):
     """A Python that has the reference libraries."""
     python = CACHE / "venv" / "bin" / "python"
@@ -57,10 +61,10 @@ def peer_models(offline):
         return folder if folder.is_dir() else None
     say(f"fetching {PEER}")
     with tempfile.TemporaryDirectory(dir=CACHE) as work:
-        subprocess.run([sys.executable, "-m", "pip", "download", "-q", "--no-deps", "--no-binary", ":all:", "--no-build-isolation", "-d", work, PEER], check=True)
+        subprocess.run([sys.executable, "-m", "pip", "download", "-q", "--no-deps", "--no-binary", ":all:", "-d", work, PEER], check=True)
         with tarfile.open(next(pathlib.Path(work).glob("*.tar.gz"))) as archive:
             members = [m for m in archive.getmembers() if "/llama.cpp/models/" in m.name and m.isfile()]
-            archive.extractall(work, members=members, filter="data")
+            extract(archive, work, members)
         found = next(pathlib.Path(work).glob("*/vendor/llama.cpp/models"))
         folder.parent.mkdir(parents=True, exist_ok=True)
         shutil.move(found, folder)
@@ -81,7 +85,7 @@ def npm_folders(offline):
                     say(f"{package} could not be fetched")
                     continue
                 with tarfile.open(next(pathlib.Path(work).glob("*.tgz"))) as archive:
-                    archive.extractall(work, filter="data")
+                    extract(archive, work)
                 folder.parent.mkdir(parents=True, exist_ok=True)
                 shutil.move(pathlib.Path(work) / "package", folder)
         folders.append(folder)
@@ -95,7 +99,7 @@ def vectors(quern, models, verbose):
         model, outputs = inputs.with_suffix(""), inputs.with_suffix(".out")
         if not model.exists() or not outputs.exists():
             continue
-        strings = inputs.read_text(encoding="utf-8", newline="").split(SEPARATOR)
+        strings = inputs.read_bytes().decode().split(SEPARATOR)
         wanted = [[int(i) for i in line.split()] for line in outputs.read_text().split("\n")]
         lines = "".join(json.dumps(s) + "\n" for s in strings)
         done = subprocess.run([quern, "tokenize", str(model), "--lines-json", "--no-special"], input=lines, capture_output=True, text=True)
