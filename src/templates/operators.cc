@@ -259,19 +259,23 @@ bool truth(const Value& v) {
 }
 
 bool equal(const Value& a, const Value& b, int depth) {
+  if (a.is(Kind::string) && b.is(Kind::string)) {  // the comparison that templates make most
+    if (a.string->size != b.string->size) return false;
+    return a.string->size <= 64 ? a.text() == b.text() : same_text(a.text(), b.text());
+  }
   if (depth > kMaxDepth) too_deep();
   count_work(1);
   if (numeric(a) && numeric(b))
     return compare_numbers(a, b) == 0 && !(a.is(Kind::real) && std::isnan(a.real)) && !(b.is(Kind::real) && std::isnan(b.real));
   if (a.kind != b.kind) return false;
   switch (a.kind) {
-    case Kind::string: return same_text(a.text(), b.text());
     case Kind::none:
     case Kind::undefined: return true;
     case Kind::list: {
       if (a.list == b.list) return true;
       const bool same = a.list->type == b.list->type || (is_tuple(a) && is_tuple(b));
       if (!same || a.list->type == Sequence::generator || a.list->type == Sequence::values || a.list->size != b.list->size) return false;
+      count_work(a.list->size);
       for (std::size_t i = 0; i < a.list->size; ++i)
         if (!equal(a.list->at(i), b.list->at(i), depth + 1)) return false;
       return true;
