@@ -1,5 +1,7 @@
 #include "engine/text_model.h"
 
+#include <algorithm>
+#include <optional>
 #include <utility>
 
 #include "base/error.h"
@@ -36,6 +38,37 @@ tokenizers::Spec spec_of(const gguf::File& file) {
   return spec;
 }
 
+/// The control token that the template puts behind an assistant's answer: it ends a turn whether or not the metadata says so.
+std::optional<std::int64_t> turn_end(const templates::Template& chat, const tokenizers::Spec& spec) {
+  constexpr std::string_view kAnswer = "a made-up answer";
+  templates::ChatInput input;
+  input.messages_json = R"([{"role": "user", "content": "x"}, {"role": "assistant", "content": "a made-up answer"}])";
+  input.add_generation_prompt = false;
+  const auto size = static_cast<std::int64_t>(spec.tokens.size());
+  for (const auto& [name, id] : {std::pair("bos_token", spec.special.bos), std::pair("eos_token", spec.special.eos)}) {
+    if (id >= 0 && id < size) input.special_tokens.emplace_back(name, spec.tokens[static_cast<std::size_t>(id)]);
+  }
+  std::string text;
+  try {
+    text = templates::text_of(templates::render_chat(chat, input));
+  } catch (const Error&) {
+    return std::nullopt;  // a template that wants other messages
+  }
+  const std::size_t answer = text.rfind(kAnswer);
+  if (answer == text.npos) return std::nullopt;
+  std::string_view rest = std::string_view(text).substr(answer + kAnswer.size());
+  rest.remove_prefix(std::min(rest.find_first_not_of(" \n"), rest.size()));
+  std::optional<std::int64_t> found;
+  std::size_t length = 0;
+  for (std::size_t i = 0; i < std::min(spec.types.size(), spec.tokens.size()); ++i) {
+    if (spec.types[i] != static_cast<std::int32_t>(tokenizers::TokenType::control)) continue;
+    if (spec.tokens[i].size() <= length || !rest.starts_with(spec.tokens[i])) continue;
+    length = spec.tokens[i].size();
+    found = static_cast<std::int64_t>(i);
+  }
+  return found;
+}
+
 /// The begin token is for the front of every prompt; an end token, which some files ask for too, would end a prompt that is to be
 /// continued.
 void add_begin(const tokenizers::Tokenizer& tokenizer, std::vector<std::int32_t>& ids) {
@@ -48,13 +81,17 @@ void add_begin(const tokenizers::Tokenizer& tokenizer, std::vector<std::int32_t>
 
 TextModel TextModel::from_gguf(const gguf::File& file) {
   TextModel model;
+  const auto source = file.get<std::string>("tokenizer.chat_template", "");
+  if (!source.empty()) model.use_template(templates::Template(source));
   try {
-    model.tokenizer = tokenizers::make_tokenizer(spec_of(file));
+    tokenizers::Spec spec = spec_of(file);
+    if (model.chat_template) {
+      if (const auto end = turn_end(*model.chat_template, spec)) spec.end_ids.push_back(*end);
+    }
+    model.tokenizer = tokenizers::make_tokenizer(spec);
   } catch (Error& error) {
     throw error.at(file.path());
   }
-  const auto source = file.get<std::string>("tokenizer.chat_template", "");
-  if (!source.empty()) model.use_template(templates::Template(source));
   return model;
 }
 

@@ -64,6 +64,18 @@ TEST(TextModel, a_user_cannot_forge_a_turn) {
   EXPECT_EQ(model.encode_chat(chat), expected);
 }
 
+TEST(TextModel, what_the_template_puts_behind_an_answer_ends_a_turn) {
+  const TextModel model = model_with([](gguf::Writer& out) {
+    with_begin(out);
+    out.set("tokenizer.chat_template",
+            "{% for m in messages %}{{ m.role }}:{{ m.content }}<|261|>\n{% endfor %}{% if add_generation_prompt %}<|260|>{% endif %}");
+  });
+  EXPECT_TRUE(model.tokenizer->is_end(kEnd));
+  EXPECT_TRUE(model.tokenizer->is_end(261));
+  EXPECT_FALSE(model.tokenizer->is_end(kTurn));
+  EXPECT_FALSE(model_with(with_begin).tokenizer->is_end(261));
+}
+
 TEST(TextModel, the_begin_token_comes_once_whether_or_not_the_template_wrote_it) {
   for (const char* source : {"{{ bos_token }}{{ messages[0].content }}", "{{ messages[0].content }}"}) {
     const TextModel model = model_with([&](gguf::Writer& out) {
