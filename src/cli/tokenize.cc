@@ -123,7 +123,9 @@ void add_tokenize(CLI::App& app) {
   command->add_flag("--no-special", options->no_special, "Texts of special tokens are plain text");
   command->add_flag("--add-special", options->add_special, "Add begin and end tokens as the model wants them");
   add_json(*command, options->json);
-  command->add_flag("--lines-json", options->lines_json, "Each line of standard input is a JSON string; print {\"ids\": […]} for each")
+  command
+      ->add_flag("--lines-json", options->lines_json,
+                 "Each line of standard input is a JSON string, or an array of ids; print {\"ids\": […]} or {\"text\": …} for each")
       ->excludes(text)
       ->excludes(ids);
   add_verbose(*command, options->verbose, "Also how many, and what is odd about the vocabulary");

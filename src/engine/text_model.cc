@@ -35,6 +35,10 @@ tokenizers::Spec spec_of(const gguf::File& file) {
   spec.add_eos = flag("add_eos_token");
   spec.add_space_prefix = flag("add_space_prefix");
   spec.remove_extra_whitespaces = flag("remove_extra_whitespaces").value_or(false);
+  if (const auto* charsmap = file.find(key("precompiled_charsmap"));
+      charsmap && charsmap->is_array() && charsmap->element_type() <= gguf::ValueType::i8)
+    spec.precompiled_charsmap = {reinterpret_cast<const char*>(charsmap->bytes().data()), charsmap->bytes().size()};
+  if (spec.special.bos < 0) spec.special.bos = id("cls_token_id");  // encoders call it so
   return spec;
 }
 

@@ -79,7 +79,8 @@ Kind kind_of(std::string_view text) {
     // Their first keys tell the two apart.
     const std::size_t key = std::min(text.find('"', start), text.size());
     const auto begins = [&](std::string_view name) { return text.substr(key).starts_with(name); };
-    return begins("\"config\"") || begins("\"vocab\"") || begins("\"special_tokens\"") || begins("\"image\"") ? Kind::tekken : Kind::tokenizer_json;
+    return begins("\"config\"") || begins("\"vocab\"") || begins("\"special_tokens\"") || begins("\"image\"") ? Kind::tekken
+                                                                                                              : Kind::tokenizer_json;
   }
   if (text.starts_with("version https://git-lfs"))
     throw Error(Code::data_corrupt, "this is a pointer of Git LFS, not the tokenizer").hint("fetch the file itself, with `git lfs pull`");

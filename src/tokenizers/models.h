@@ -17,4 +17,13 @@ std::unique_ptr<Tokenizer> make_character_bpe(const Spec& spec);
 /// token becomes byte tokens. Errors: as make_tokenizer.
 std::unique_ptr<Tokenizer> make_sentence_piece_bpe(const Spec& spec);
 
+/// SentencePiece's Unigram (T5, XLM-R): the cut of a text with the highest sum of scores. Errors: as make_tokenizer.
+std::unique_ptr<Tokenizer> make_unigram(const Spec& spec);
+
+/// WordPiece (BERT): words by white space and punctuation, each the longest tokens from its front. Errors: as make_tokenizer.
+std::unique_ptr<Tokenizer> make_word_piece(const Spec& spec);
+
+/// RWKV: the longest token at each place. Errors: as make_tokenizer.
+std::unique_ptr<Tokenizer> make_rwkv(const Spec& spec);
+
 }  // namespace quern::tokenizers

@@ -362,8 +362,13 @@ std::unique_ptr<Tokenizer> make_tokenizer(const Spec& spec) {
   if (spec.model == "gpt2") return make_byte_level_bpe(spec);
   if (spec.model == "gemma4") return make_character_bpe(spec);
   if (spec.model == "llama") return make_sentence_piece_bpe(spec);
+  if (spec.model == "t5") return make_unigram(spec);
+  if (spec.model == "bert") return make_word_piece(spec);
+  if (spec.model == "rwkv") return make_rwkv(spec);
   throw Error(Code::unsupported, fmt::format("tokenizer model '{}' is not supported", spec.model))
-      .hint("supported: gpt2 (byte-level BPE), gemma4 (BPE over characters), llama (SentencePiece BPE)");
+      .hint(
+          "supported: gpt2 (byte-level BPE), gemma4 (BPE over characters), llama (SentencePiece BPE), t5 (Unigram), bert (WordPiece), "
+          "rwkv");
 }
 
 }  // namespace quern::tokenizers

@@ -33,7 +33,7 @@ struct SpecialIds {
 /// A vocabulary as a model file spells it. Everything in it is untrusted; make_tokenizer checks it. The views need to live only until
 /// make_tokenizer returns.
 struct Spec {
-  std::string model = {};                     ///< GGUF's tokenizer.ggml.model: "gpt2", "gemma4" or "llama".
+  std::string model = {};                     ///< GGUF's tokenizer.ggml.model: "gpt2", "gemma4", "llama", "t5", "bert" or "rwkv".
   std::string pre_tokenizer = {};             ///< GGUF's tokenizer.ggml.pre, e.g. "smollm"; empty means "default".
   std::vector<std::string_view> tokens = {};  ///< By id.
   std::vector<std::int32_t> types = {};       ///< By id, GGUF's numbers; empty means all normal.
@@ -43,6 +43,7 @@ struct Spec {
   std::optional<bool> add_bos = {}, add_eos = {};  ///< Nothing: what the model or the pre-tokenizer's name implies.
   std::optional<bool> add_space_prefix = {};       ///< Of "llama": text begins with a space. Nothing: it does.
   bool remove_extra_whitespaces = false;           ///< Of "llama": spaces at the ends are dropped, several become one.
+  std::string_view precompiled_charsmap = {};      ///< Of "t5": what is replaced before anything else.
   std::vector<std::int64_t> end_ids = {};          ///< Further ids that end a generation, e.g. of a generation config.
 };
 

@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <fstream>
 #include <string>
 #include <vector>
@@ -156,6 +157,42 @@ TEST(TokenizerJson, every_truncation_of_a_file_is_refused_or_read) {
   for (std::size_t length = 0; length < json.size(); length += 7) {
     EXPECT_THROW(detail::read_tokenizer_json(json.substr(0, length), {}), Error) << length;
   }
+}
+
+TEST(TokenizerJson, a_word_of_two_megabytes_takes_linear_time) {
+  for (const char* name : {"byte level", "byte fallback", "fused unknown", "Unigram", "Unigram, whole text", "BERT", "words"}) {
+    const auto c = std::find_if(cases().begin(), cases().end(), [&](const Case& each) { return each.name == name; });
+    ASSERT_NE(c, cases().end()) << name;
+    const auto t = detail::read_tokenizer_json(c->tokenizer, {});
+    std::string word;
+    while (word.size() < 2'000'000) word += "aaaab\xC3\xA9\xCC\x81z";
+    EXPECT_GT(t->encode(word).size(), 0u) << name;
+  }
+}
+
+TEST(TokenizerJson, a_million_merges_are_read_and_a_pattern_that_explodes_is_refused) {
+  std::string vocabulary, merges;
+  for (int i = 0; i < 1000; ++i) vocabulary += (i ? ",\"" : "\"") + std::to_string(i) + "x\":" + std::to_string(i);
+  vocabulary += ",\"0x1x\":1000";
+  for (int i = 0; i < 1'000'000; ++i) merges += i ? ",\"0x 1x\"" : "\"0x 1x\"";
+  const auto t = detail::read_tokenizer_json(with("", R"({"type":"BPE","vocab":{)" + vocabulary + R"(},"merges":[)" + merges + "]}"), {});
+  EXPECT_EQ(t->size(), 1001u);
+  const auto slow = detail::read_tokenizer_json(
+      with(R"("pre_tokenizer":{"type":"Split","pattern":{"Regex":"(?>(a|aa)+)+$|(a*)*b"},"behavior":"Isolated","invert":false})"), {});
+  try {  // linear time, or an error before the time gets out of hand
+    slow->encode(std::string(20'000, 'a') + "c");
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), Code::resource_exhausted);
+  }
+}
+
+TEST(TokenizerJson, added_tokens_that_contain_one_another_are_found_in_linear_time) {
+  std::string added;
+  for (int i = 1; i <= 500; ++i)
+    added += (i > 1 ? "," : "") + std::string(R"({"content":")") + std::string(static_cast<std::size_t>(i), 'a') +
+             R"(","normalized":false,"lstrip":true,"rstrip":true})";
+  const auto t = detail::read_tokenizer_json(with("\"added_tokens\":[" + added + "]"), {});
+  EXPECT_EQ(t->encode(std::string(1'000'000, 'a')).size(), 2000u);
 }
 
 }  // namespace

@@ -14,11 +14,7 @@ void JsonReader::fail(std::string_view what) const {
   throw Error(Code::data_corrupt, fmt::format("the JSON text is malformed: {}", what)).in(fmt::format("byte {}", offset()));
 }
 
-char JsonReader::peek() {
-  while (p_ < end_ && (*p_ == ' ' || *p_ == '\n' || *p_ == '\r' || *p_ == '\t')) ++p_;
-  if (p_ == end_) fail("it ends too early");
-  return *p_;
-}
+void JsonReader::fail_expected(char c) const { fail(fmt::format("'{}' was expected", c)); }
 
 JsonReader::Kind JsonReader::kind() {
   switch (const char c = peek()) {
@@ -34,27 +30,9 @@ JsonReader::Kind JsonReader::kind() {
   }
 }
 
-void JsonReader::expect(char c) {
-  if (peek() != c) fail(fmt::format("'{}' was expected", c));
-  ++p_;
-}
-
 void JsonReader::open(char bracket) {
   expect(bracket);
   if (++depth_ > kMaxDepth) fail(fmt::format("it is nested more than {} deep", kMaxDepth));
-}
-
-bool JsonReader::closes(char bracket) {
-  if (peek() != bracket) return false;
-  ++p_;
-  return true;
-}
-
-bool JsonReader::goes_on(char bracket) {
-  const char c = peek();
-  if (c != ',' && c != bracket) fail(fmt::format("',' or '{}' was expected", bracket));
-  ++p_;
-  return c == ',';
 }
 
 std::uint32_t JsonReader::hex4() {

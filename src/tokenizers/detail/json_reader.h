@@ -64,17 +64,35 @@ class JsonReader {
   /// Nothing but white space may be left.
   void finish();
 
+  std::string_view rest() const { return {p_, static_cast<std::size_t>(end_ - p_)}; }
   std::size_t offset() const { return static_cast<std::size_t>(p_ - begin_); }
   [[noreturn]] void fail(std::string_view what) const;
   /// Goes back to where offset() was `offset`, outside of any array or object begun since.
   void seek(std::size_t offset) { p_ = begin_ + offset; }
 
  private:
-  char peek();
+  char peek() {
+    while (p_ < end_ && (*p_ == ' ' || *p_ == '\n' || *p_ == '\r' || *p_ == '\t')) ++p_;
+    if (p_ == end_) fail("it ends too early");
+    return *p_;
+  }
   void open(char bracket);
-  bool closes(char bracket);
-  bool goes_on(char bracket);
-  void expect(char c);
+  bool closes(char bracket) {
+    if (peek() != bracket) return false;
+    ++p_;
+    return true;
+  }
+  bool goes_on(char bracket) {
+    const char c = peek();
+    if (c != ',' && c != bracket) fail_expected(bracket);
+    ++p_;
+    return c == ',';
+  }
+  void expect(char c) {
+    if (peek() != c) fail_expected(c);
+    ++p_;
+  }
+  [[noreturn]] void fail_expected(char c) const;
   void word(std::string_view rest);
   void unescape(std::string& out);
   std::uint32_t hex4();

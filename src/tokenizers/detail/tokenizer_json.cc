@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <deque>
 #include <limits>
 #include <optional>
@@ -166,52 +167,87 @@ class ModelJson {
     has_vocabulary_ ? read_merges() : json_.skip();
   }
 
+  /// A merge that waits until a block of them is looked up: in a large vocabulary nearly every look is a miss of the cache.
+  struct Pair {
+    std::string_view left, right;
+    std::size_t hashes[2];
+    std::int32_t ids[2], product;
+    std::uint32_t rank;
+  };
+
   void read_merges() {
-    merges_.emplace(vocabulary_.size(), count_merges());
-    std::string left_buffer, right_buffer, both;
-    std::uint32_t rank = 0;
-    std::int32_t guess = 0;
+    constexpr std::size_t kBlock = 64;
+    merges_.emplace(vocabulary_.size(), room_ = most_merges());
+    std::vector<Pair> block;
+    std::deque<std::string> unescaped;  // halves that are not spelled in the file as they are
+    std::string buffers[2];
+    const auto keep = [&](std::string_view text) {
+      return text.data() == buffers[0].data() || text.data() == buffers[1].data() ? std::string_view(unescaped.emplace_back(text)) : text;
+    };
     const auto add = [&](std::string_view left, std::string_view right) {
-      const std::int32_t l = vocabulary_.find(left), r = vocabulary_.find(right);
-      if (right.size() < prefix_.size()) json_.fail("a merge whose right half lacks the prefix of continuing tokens");
-      both.assign(left);
-      both += right.substr(prefix_.size());
-      const auto is = [&](std::int32_t id) {
-        return vocabulary_.has(static_cast<std::size_t>(id)) && vocabulary_[static_cast<std::size_t>(id)] == both;
-      };
-      const std::int32_t product = is(guess) ? guess : is(guess + 1) ? guess + 1 : vocabulary_.find(both);
-      if (l < 0 || r < 0 || product < 0)
-        json_.fail(fmt::format("merge {} '{} {}' names or makes a token that is not in the vocabulary", rank, left.substr(0, 40),
-                               right.substr(0, 40)));
-      guess = product;
-      merges_->set(l, r, rank++, product);
+      block.push_back({.left = keep(left), .right = keep(right), .hashes = {}, .ids = {}, .product = -1, .rank = 0});
+      if (block.size() < kBlock) return;
+      add_merges(block);
+      block.clear();
+      unescaped.clear();
     };
     json_.array([&] {
       if (json_.kind() == JsonReader::Kind::string) {
-        const std::string_view merge = json_.string(left_buffer);
+        const std::string_view merge = json_.string(buffers[0]);
         const std::size_t space = merge.find(' ');
         if (space == merge.npos || merge.find(' ', space + 1) != merge.npos) json_.fail("a merge is two tokens with a space between");
-        return add(merge.substr(0, space), merge.substr(space + 1));
+        if (merge.data() != buffers[0].data()) return add(merge.substr(0, space), merge.substr(space + 1));
+        const std::string_view whole = keep(merge);
+        return add(whole.substr(0, space), whole.substr(space + 1));
       }
       std::string_view parts[2];
       std::size_t n = 0;
       json_.array([&] {
         if (n >= 2) json_.fail("a merge is of two tokens");
-        parts[n] = json_.string(n == 0 ? left_buffer : right_buffer);
+        parts[n] = json_.string(buffers[n]);
         ++n;
       });
       if (n != 2) json_.fail("a merge is of two tokens");
       add(parts[0], parts[1]);
     });
+    add_merges(block);
   }
 
-  /// Elements of the array that comes next, by a look that costs little beside reading them.
-  std::size_t count_merges() {
-    const std::size_t begin = json_.offset();
-    std::size_t count = 0;
-    json_.array([&] { json_.skip(), ++count; });
-    json_.seek(begin);
-    return count;
+  void add_merges(std::vector<Pair>& block) {
+    for (Pair& pair : block) {
+      pair.hashes[0] = vocabulary_.prefetch(pair.left);
+      pair.hashes[1] = vocabulary_.prefetch(pair.right);
+    }
+    for (const Pair& pair : block) vocabulary_.prefetch_guess(pair.hashes[0]), vocabulary_.prefetch_guess(pair.hashes[1]);
+    std::string both;
+    for (Pair& pair : block) {
+      pair.ids[0] = vocabulary_.find(pair.left, pair.hashes[0]), pair.ids[1] = vocabulary_.find(pair.right, pair.hashes[1]);
+      if (pair.right.size() < prefix_.size()) json_.fail("a merge whose right half lacks the prefix of continuing tokens");
+      both.assign(pair.left);
+      both += pair.right.substr(prefix_.size());
+      const auto is = [&](std::int32_t id) {
+        return vocabulary_.has(static_cast<std::size_t>(id)) && vocabulary_[static_cast<std::size_t>(id)] == both;
+      };
+      // A merge mostly makes the same token as the one before, or the next.
+      if (!is(last_product_)) last_product_ = is(last_product_ + 1) ? last_product_ + 1 : vocabulary_.find(both);
+      if (pair.ids[0] < 0 || pair.ids[1] < 0 || last_product_ < 0)
+        json_.fail(fmt::format("merge {} '{} {}' names or makes a token that is not in the vocabulary", rank_, pair.left.substr(0, 40),
+                               pair.right.substr(0, 40)));
+      if (rank_ == room_) json_.fail("merges that are arrays among merges that are strings");
+      pair.product = last_product_;
+      pair.rank = rank_++;
+      merges_->prefetch(pair.ids[0], pair.ids[1]);
+    }
+    for (const Pair& pair : block) merges_->set(pair.ids[0], pair.ids[1], pair.rank, pair.product);
+  }
+
+  /// No fewer than the merges of the array that comes next: each has two quotes, or four where it is an array of its own.
+  std::size_t most_merges() const {
+    const std::string_view rest = json_.rest();
+    const auto quotes = static_cast<std::size_t>(std::count(rest.begin(), rest.end(), '"'));
+    const std::size_t inner = rest.find_first_not_of(" \t\r\n[");
+    const bool arrays = inner != rest.npos && std::count(rest.begin(), rest.begin() + static_cast<std::ptrdiff_t>(inner), '[') == 2;
+    return std::max<std::size_t>(arrays ? quotes / 4 : quotes / 2, 1);
   }
 
   JsonReader& json_;
@@ -223,6 +259,9 @@ class ModelJson {
   bool has_vocabulary_ = false;
   std::vector<double> scores_;
   std::optional<MergeTable> merges_;
+  std::uint32_t rank_ = 0;
+  std::size_t room_ = 0;
+  std::int32_t last_product_ = 0;
 };
 
 /// The tokens of the model and the added ones, by id.
