@@ -61,6 +61,7 @@ detail::Batcher::Limits limits_of(const runtime::LanguageModel& model, const tok
           .block_tokens = block,
           .max_blocks_per_sequence = std::min(blocks, blocks_for(context, block)),
           .prefix_cache = options.prefix_cache,
+          .most_guesses = options.prompt_lookup ? 8 : 0,
           .step_seconds = options.max_itl_ms / 1000};
 }
 

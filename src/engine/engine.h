@@ -21,7 +21,9 @@ struct EngineOptions {
   /// How long a step may take while requests wait for their next token, in milliseconds: pieces of prompts are cut to what is left of it.
   /// 0: two and a half times what the waiting requests alone would take, so that a long prompt never makes them wait long.
   double max_itl_ms = 0;
-  bool prefix_cache = true;          // keep what ended requests computed, while nobody needs the room, for those that begin alike
+  bool prefix_cache = true;  // keep what ended requests computed, while nobody needs the room, for those that begin alike
+  /// Guess the next tokens from what a request's text says already, and verify several in one step where that pays. Changes no answer.
+  bool prompt_lookup = true;
   unsigned max_workers = ~0u;        // of the pool
   plan::Profile* profile = nullptr;  // written while requests run, if there is one; must live longer than the engine
 };
@@ -58,9 +60,10 @@ class Engine {
   /// What it holds and has done, for metrics and tests.
   struct Statistics {
     std::int64_t running = 0, waiting = 0;
-    std::int64_t cache_blocks = 0, cache_blocks_used = 0;  // used: by requests that run
-    std::int64_t cache_blocks_kept = 0;                    // by nobody, for those that will begin alike
-    std::int64_t cached_prompt_tokens = 0;                 // of prompts, found in the cache; the others are prompt_tokens
+    std::int64_t cache_blocks = 0, cache_blocks_used = 0;   // used: by requests that run
+    std::int64_t cache_blocks_kept = 0;                     // by nobody, for those that will begin alike
+    std::int64_t cached_prompt_tokens = 0;                  // of prompts, found in the cache; the others are prompt_tokens
+    std::int64_t guessed_tokens = 0, accepted_guesses = 0;  // of prompt lookup
     std::int64_t steps = 0, prompt_tokens = 0, generated_tokens = 0, preemptions = 0;
   };
   Statistics statistics() const;

@@ -33,6 +33,7 @@ class Recorder {
 
   static std::int32_t next_token(std::span<const std::int32_t> tokens) {
     std::uint32_t hash = 1;
+    if (forgetful) tokens = tokens.last(1);
     for (const std::int32_t id : tokens) hash = (hash ^ static_cast<std::uint32_t>(id)) * 0x01000193u + 7;
     return static_cast<std::int32_t>((hash >> 8) % 256);
   }
@@ -72,6 +73,7 @@ class Recorder {
     std::copy_n(cache_.begin() + from * kBlockTokens, kBlockTokens, cache_.begin() + to * kBlockTokens);
   }
 
+  static inline bool forgetful = false;  // the next token depends on the last alone, so that answers go round in loops
   int copies = 0;
   std::vector<std::size_t> step_sizes;
   int fail_step = -1;        // counted from 1
@@ -323,6 +325,44 @@ TEST(Batcher, requests_that_run_together_share_the_blocks_of_what_they_have_in_c
   b.batcher.step();
   EXPECT_LE(b.batcher.statistics().cache_blocks_used, 10 + 4 * 2);
   b.run();
+}
+
+TEST(Batcher, guesses_save_steps_and_change_no_token) {
+  Recorder::forgetful = true;
+  Bench b(limits(3, 64, 200));
+  std::vector<std::shared_ptr<Channel>> channels;
+  for (unsigned i = 0; i < 3; ++i) channels.push_back(b.add(prompt(5, i), 150));
+  b.run();
+  for (unsigned i = 0; i < 3; ++i) EXPECT_EQ(Bench::take(*channels[i]).ids, Recorder::expected_answer(prompt(5, i), 150));
+  const Engine::Statistics done = b.batcher.statistics();
+  EXPECT_LT(done.steps, 100);
+  EXPECT_EQ(done.generated_tokens, 450);
+  EXPECT_GT(done.accepted_guesses, 200);
+  Recorder::forgetful = false;
+}
+
+TEST(Batcher, guesses_beside_arrivals_and_too_few_blocks_change_no_token) {
+  Recorder::forgetful = true;
+  std::int64_t accepted = 0;
+  for (unsigned round = 0; round < 100; ++round) {
+    std::mt19937 random(round);
+    Bench b(limits(1 + random() % 4, 1 + random() % 40, 6 + random() % 30));
+    std::vector<std::pair<std::vector<std::int32_t>, std::shared_ptr<Channel>>> sent;
+    for (int i = 0; i < 6; ++i) {
+      sent.push_back({prompt(1 + random() % 20, random()), nullptr});
+      sent.back().second = b.add(sent.back().first, 1 + random() % 60);
+      for (auto steps = random() % 10; steps > 0; --steps) b.batcher.step();
+    }
+    b.run();
+    for (const auto& [tokens, channel] : sent) {
+      const Result result = Bench::take(*channel);
+      ASSERT_EQ(result.ids, Recorder::expected_answer(tokens, result.ids.size()));
+      ASSERT_EQ(result.last.finish, FinishReason::length);
+    }
+    accepted += b.batcher.statistics().accepted_guesses;
+  }
+  EXPECT_GT(accepted, 1000);
+  Recorder::forgetful = false;
 }
 
 TEST(Batcher, partitions_do_not_meet) {

@@ -173,6 +173,22 @@ TEST_F(EngineTest, what_others_left_in_the_cache_changes_no_bit) {
   EXPECT_EQ(fresh->statistics().cached_prompt_tokens, 0);
 }
 
+TEST_F(EngineTest, guessing_changes_no_bit_of_an_answer) {
+  const auto plain = make({.prompt_lookup = false}), guessing = make();
+  for (const double temperature : {0.0, 0.3, 1.5})
+    for (unsigned seed = 0; seed < 6; ++seed) {
+      Request r = request(60, seed, 80);
+      std::copy_n(r.prompt.begin(), 30, r.prompt.begin() + 30);
+      r.sampling.temperature = temperature;
+      r.sampling.repeat_penalty = seed % 2 == 0 ? 1.0 : 1.1;
+      expect_same(wait_for(*guessing->submit(r)), wait_for(*plain->submit(r)));
+    }
+  const Engine::Statistics done = wait_until_idle(*guessing);
+  EXPECT_GE(done.guessed_tokens, done.accepted_guesses);
+  EXPECT_EQ(done.generated_tokens, 3 * 6 * 80);
+  EXPECT_EQ(plain->statistics().guessed_tokens, 0);
+}
+
 TEST_F(EngineTest, preemption_changes_no_answer) {
   const auto roomy = make();
   const auto tight = make({.cache_tokens = 160});  // ten blocks for four requests of up to 100 tokens

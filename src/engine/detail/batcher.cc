@@ -35,9 +35,10 @@ Batcher::Batcher(const Limits& limits, Compute compute, Copy copy)
     tables_.emplace_back(pool_, limits.block_tokens, limits.max_blocks_per_sequence);
   }
   // A row of every request and one of a prompt go into a step however small it is.
-  const auto tokens = static_cast<std::size_t>(std::max(limits.step_tokens, limits.max_sequences + 1));
+  const std::int64_t answers = limits.max_sequences * (1 + limits.most_guesses);
+  const auto tokens = static_cast<std::size_t>(std::max(limits.step_tokens, answers + 1) + answers);
   for (auto* list : {&ids_, &positions_, &sequence_, &slots_}) list->reserve(tokens);
-  rows_.reserve(sequences);
+  rows_.reserve(static_cast<std::size_t>(answers));
   known_blocks_.reserve(static_cast<std::size_t>(limits.max_blocks_per_sequence));
   block_table_.resize(sequences * static_cast<std::size_t>(limits.max_blocks_per_sequence), 0);
 }
@@ -165,7 +166,7 @@ void Batcher::admit() {
     const std::int64_t needed = (sequence.size() + limits_.block_tokens - 1) / limits_.block_tokens - shared;
     if (needed + spare > pool_.free_blocks() + pool_.idle_blocks()) return;
     try {
-      sequence.start();
+      sequence.start(limits_.most_guesses);
     } catch (const std::bad_alloc&) {
       sequence.fail(Code::resource_exhausted, "no memory for the tokens of the request");
       waiting_.erase(waiting_.begin());
@@ -181,17 +182,64 @@ void Batcher::admit() {
 
 void Batcher::add_rows(Sequence& sequence, std::int64_t count) {
   const kvcache::BlockTable& table = tables_[static_cast<std::size_t>(sequence.row)];
-  for (std::int64_t i = 0; i < count; ++i) {
-    const std::int64_t position = sequence.computed + i;
-    ids_.push_back(sequence.tokens()[static_cast<std::size_t>(position)]);
+  const auto add = [&](std::int32_t id, std::int64_t position) {
+    ids_.push_back(id);
     positions_.push_back(static_cast<std::int32_t>(position));
     sequence_.push_back(sequence.row);
     slots_.push_back(table.slot(position));
-  }
+  };
   sequence.scheduled = count;
-  if (count < sequence.pending()) return;
+  const bool draws = count == sequence.pending();
+  for (std::int64_t i = 0; i < count; ++i) add(sequence.tokens()[static_cast<std::size_t>(sequence.computed + i)], sequence.computed + i);
+  if (!draws) return;
   rows_.push_back(static_cast<std::int32_t>(ids_.size()) - 1);
+  for (std::size_t i = 0; i < sequence.guesses.size(); ++i) {
+    add(sequence.guesses[i], sequence.size() + static_cast<std::int64_t>(i));
+    rows_.push_back(static_cast<std::int32_t>(ids_.size()) - 1);
+  }
   drawing_.push_back(&sequence);
+}
+
+/// As many guesses as pay: each must bring more tokens for its time than the step does without.
+void Batcher::guess(Sequence& sequence) {
+  constexpr double kShareUnknown = 0.1;              // of a step's time that a row adds, before that is known
+  sequence.trust += 0.005 * (0.5 - sequence.trust);  // who failed is tried again some time
+  const std::int64_t most = std::min(limits_.most_guesses, sequence.room() - 1);
+  if (most <= 0 || sequence.generated() == 0) return;
+  StepWork more = work_;
+  ++more.rows;
+  more.row_keys += sequence.size();
+  const double alone = limits_.step_seconds < 0 ? 0 : cost_.predict(work_),
+               share = alone > 0 ? cost_.predict(more) / alone - 1 : kShareUnknown;
+  const double least = std::max(0.05, double(work_.rows) * share);  // the least chance that is worth a row
+  std::int64_t count = 0;
+  for (double chance = sequence.trust; count < most && chance > least; chance *= sequence.trust) ++count;
+  if (count == 0) return;
+  kvcache::BlockTable& table = tables_[static_cast<std::size_t>(sequence.row)];
+  if (table.blocks_needed(count) > pool_.free_blocks() + pool_.idle_blocks()) return;  // a guess is not worth sending somebody back
+  sequence.guess(count);
+  if (!sequence.guesses.empty() && !append(sequence, static_cast<std::int64_t>(sequence.guesses.size()))) sequence.guesses.clear();
+}
+
+/// A row of every request that waits for its next token, and guesses.
+void Batcher::add_answers() {
+  for (const auto& sequence : running_) {
+    sequence->guesses.clear();
+    if (sequence->pending() != 1) continue;
+    ++work_.rows;
+    work_.row_keys += sequence->size();
+  }
+  StepWork with = work_;
+  for (const auto& sequence : running_) {
+    if (sequence->pending() != 1) continue;
+    guess(*sequence);
+    const auto guesses = static_cast<std::int64_t>(sequence->guesses.size());
+    with.rows += guesses;
+    with.row_keys += sequence->size() * guesses;
+    done_.guessed_tokens += guesses;
+    add_rows(*sequence, 1);
+  }
+  work_ = with;
 }
 
 /// How many tokens of prompts may join the rows of the step. A few always may, so that every prompt comes to its end.
@@ -212,14 +260,9 @@ void Batcher::plan() {
   work_ = {};
   for (const auto& sequence : running_) {
     sequence->scheduled = 0;
-    if (sequence->pending() == 1) {
-      add_rows(*sequence, 1);
-      ++work_.rows;
-      work_.row_keys += sequence->size();
-    } else {
-      prompts_.push_back(sequence.get());
-    }
+    if (sequence->pending() != 1) prompts_.push_back(sequence.get());
   }
+  add_answers();
   std::sort(prompts_.begin(), prompts_.end(), [](const Sequence* a, const Sequence* b) {
     return a->pending() != b->pending() ? a->pending() < b->pending() : a->arrival < b->arrival;
   });
@@ -243,20 +286,43 @@ void Batcher::take_results(std::span<const float> logits) {
     make_known(*sequence);
   }
   const auto vocabulary = static_cast<std::size_t>(limits_.vocabulary);
-  for (std::size_t i = 0; i < drawing_.size(); ++i) {
-    Sequence& sequence = *drawing_[i];
-    bool ended = true;
-    try {
-      ended = sequence.advance(logits.subspan(i * vocabulary, static_cast<std::size_t>(limits_.tokens_known)), workspace_);
-      ++done_.generated_tokens;
-    } catch (const Error& error) {
-      sequence.fail(error.code(), error.what());
-    } catch (const std::exception& error) {
-      sequence.fail(Code::internal, error.what());
+  std::size_t row = 0;
+  for (Sequence* sequence : drawing_) {
+    const std::size_t guesses = sequence->guesses.size();
+    bool ended = false;
+    for (std::size_t i = 0; i <= guesses; ++i) {
+      ended = draw(*sequence, logits.subspan((row + i) * vocabulary, static_cast<std::size_t>(limits_.tokens_known)));
+      if (ended || i == guesses) break;
+      const bool right = sequence->tokens().back() == sequence->guesses[i];
+      sequence->trust += 0.15 * ((right ? 1 : 0) - sequence->trust);
+      if (!right) break;
+      ++sequence->computed;
+      ++done_.accepted_guesses;
     }
-    if (ended) give_back(sequence);
+    row += guesses + 1;
+    sequence->guesses.clear();
+    if (ended) {
+      give_back(*sequence);
+    } else if (guesses > 0) {
+      tables_[static_cast<std::size_t>(sequence->row)].truncate(sequence->computed);
+      make_known(*sequence);
+    }
   }
   remove_ended();
+}
+
+/// The next token of a request. True when that ended it.
+bool Batcher::draw(Sequence& sequence, std::span<const float> logits) {
+  try {
+    const bool ended = sequence.advance(logits, workspace_);
+    ++done_.generated_tokens;
+    return ended;
+  } catch (const Error& error) {
+    sequence.fail(error.code(), error.what());
+  } catch (const std::exception& error) {
+    sequence.fail(Code::internal, error.what());
+  }
+  return true;
 }
 
 void Batcher::remove_ended() {

@@ -23,8 +23,11 @@ namespace quern::engine::detail {
 ///
 /// A step has one row of every request that only waits for its next token, then pieces of prompts: short ones whole, long ones share what
 /// is left of the step evenly. What a step may hold is a number of tokens and, while requests wait, a time, by what earlier steps took.
-/// Requests are admitted in order of arrival, once there are blocks for all their tokens. When blocks run out, the request that came last
-/// gives up its own and computes its tokens again later; the one that came first always goes on, so all end.
+///
+/// Where a request's text says how it may go on, some guessed tokens follow its row in the same step. The next token is drawn from each row
+/// in turn for as long as it is the one guessed: the tokens, and how they were drawn, are those of as many steps. Requests are admitted in
+/// order of arrival, once there are blocks for all their tokens. When blocks run out, the request that came last gives up its own and
+/// computes its tokens again later; the one that came first always goes on, so all end.
 ///
 /// Full blocks become known to a prefix tree as they are computed, and a request begins with the blocks of those that began alike. Its
 /// answer does not depend on it: a key or value has the same bits whoever computed it, and beside whom.
@@ -39,7 +42,8 @@ class Batcher {
     std::int64_t tokens_known;                            // of those, the first that have a text
     std::int64_t blocks, block_tokens, max_blocks_per_sequence;
     bool prefix_cache = true;
-    double step_seconds = 0;  // as EngineOptions::max_itl_ms; below 0: steps may take any time
+    std::int64_t most_guesses = 8;  // of a request in a step; 0: none
+    double step_seconds = 0;        // as EngineOptions::max_itl_ms; below 0: steps may take any time
   };
 
   Batcher(const Limits& limits, Compute compute, Copy copy);
@@ -59,9 +63,12 @@ class Batcher {
   void grow();
   void admit();
   void plan();
+  void add_answers();
+  void guess(Sequence& sequence);
   void add_rows(Sequence& sequence, std::int64_t count);
   std::int64_t prompt_budget() const;
   void take_results(std::span<const float> logits);
+  bool draw(Sequence& sequence, std::span<const float> logits);
   void fail_step(Code code, const std::string& why);
 
   void place(Sequence& sequence, kvcache::PrefixTree::Match match);
@@ -78,10 +85,10 @@ class Batcher {
   kvcache::PrefixTree tree_;
   std::vector<kvcache::BlockTable> tables_;  // by row
   sampling::Workspace workspace_;
-  List waiting_, running_;                                               // both in order of arrival
-  std::vector<std::int32_t> free_rows_;                                  // of the block table
-  std::vector<Sequence*> prompts_;                                       // of the step, the shortest first
-  std::vector<Sequence*> drawing_;                                       // whose logits the step computes, in the order of rows_
+  List waiting_, running_;               // both in order of arrival
+  std::vector<std::int32_t> free_rows_;  // of the block table
+  std::vector<Sequence*> prompts_;       // of the step, the shortest first
+  std::vector<Sequence*> drawing_;       // whose logits the step computes, in the order of rows_: one row, and one for each guess
   std::vector<std::int32_t> ids_, positions_, sequence_, slots_, rows_;  // of the step
   StepCost cost_;
   StepWork work_;                           // of the step

@@ -52,8 +52,15 @@ Sequence::Sequence(Request request, std::int64_t limit, std::int64_t vocabulary,
   tokens_ = std::exchange(request_.prompt, {});
 }
 
-void Sequence::start() {
+void Sequence::guess(std::int64_t most) {
+  guesses.clear();
+  lookup_.guess(tokens_, most, guesses);
+}
+
+void Sequence::start(std::int64_t most_guesses) {
   tokens_.reserve(static_cast<std::size_t>(limit_));
+  if (most_guesses > 0) lookup_.reserve(limit_);
+  guesses.reserve(static_cast<std::size_t>(most_guesses));
   if (!started_) admitted_ = Clock::now();
   started_ = true;
 }

@@ -11,6 +11,7 @@
 #include "base/error.h"
 #include "engine/detail/answer_text.h"
 #include "engine/detail/channel.h"
+#include "engine/detail/prompt_lookup.h"
 #include "engine/request.h"
 #include "kvcache/prefix_tree.h"
 #include "sampling/sampler.h"
@@ -39,15 +40,21 @@ class Sequence {
   std::uint64_t arrival = 0;                                     // order of submission
   std::int32_t row = -1;                                         // of the block table, while it runs
   std::int64_t computed = 0;                                     // leading tokens whose keys and values are in the cache
-  std::int64_t scheduled = 0;                                    // tokens of the step being made
+  std::int64_t scheduled = 0;                                    // tokens of the step being made, without guesses
+  std::vector<std::int32_t> guesses = {};                        // of the tokens after the last one, which the step verifies
+  double trust = 0.7;                                            // how often a guess was right lately
   std::int64_t known_blocks = 0;                                 // leading blocks that the prefix tree has
   kvcache::PrefixTree::Node known = kvcache::PrefixTree::kRoot;  // the last of them
   std::int64_t cached = 0;                                       // tokens that the tree had when it was first admitted
 
   std::uint64_t partition() const { return request_.cache_partition; }
 
+  /// Guesses up to `most` tokens into `guesses`.
+  void guess(std::int64_t most);
+  std::int64_t room() const { return limit_ - size(); }
+
   /// The sequence is admitted, perhaps not for the first time. Takes memory for all its tokens, so that nothing is allocated while it runs.
-  void start();
+  void start(std::int64_t most_guesses);
   /// Draws the next token from a row of logits, and sends what became sayable. True when that ended the answer: the last event is sent.
   bool advance(std::span<const float> logits, sampling::Workspace& workspace);
   /// Sends the last event, with all text that was held back. Without memory for one the stream ends all the same.
@@ -67,6 +74,7 @@ class Sequence {
   std::vector<std::int32_t> tokens_;  // prompt, then answer
   std::int64_t prompt_tokens_, limit_;
   AnswerText text_;
+  PromptLookup lookup_;
   Event unsent_;
   bool started_ = false, spoke_ = false;
   Clock::time_point admitted_, first_token_;
