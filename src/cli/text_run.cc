@@ -71,6 +71,7 @@ Answerer::Answerer(const TextRunOptions& options) {
   engine::EngineOptions limits;
   limits.context_length = options.context;
   limits.max_sequences = 1;
+  limits.prompt_lookup = !options.no_lookup;
   limits.profile = options.profile;
   engine_ = std::make_unique<engine::Engine>(model_, text_.tokenizer, process_pool(), limits);
   if (options.verbose)

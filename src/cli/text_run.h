@@ -32,6 +32,7 @@ struct TextRunOptions {
   std::int64_t max_tokens = -1;  // of an answer
   std::vector<std::string> stop;
   std::int64_t context = 0;  // 0: the model's own
+  bool no_lookup = false;
   runtime::Precision precision = runtime::Precision::fast;
   std::optional<ir::DType> kv_dtype;
   LoadOptions load;
