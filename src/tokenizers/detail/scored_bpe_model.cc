@@ -57,6 +57,11 @@ class ScoredBpeModel final : public WordModel {
 
   void encode(std::string_view text, std::span<const PieceCutter::Piece> pieces, std::vector<Id>& ids) const override {
     const ScratchPool<Scratch>::Lease scratch(scratch_);
+    if (bytes_mode_) {
+      IdSink sink(ids);
+      for (const PieceCutter::Piece piece : pieces) sink.append(encode_word(text.substr(piece.begin, piece.end - piece.begin), *scratch));
+      return;
+    }
     for (const PieceCutter::Piece piece : pieces) encode_piece(text.substr(piece.begin, piece.end - piece.begin), *scratch, ids);
   }
 
@@ -117,14 +122,14 @@ class ScoredBpeModel final : public WordModel {
   };
 
   void encode_piece(std::string_view piece, Scratch& scratch, std::vector<Id>& ids) const {
-    if (bytes_mode_) return encode_word(piece, scratch, ids);
     const std::size_t first = ids.size();
     // No token has characters on both sides of a boundary that joins_ lacks, so the words between them merge alone.
     std::size_t begin = 0;
     for (std::size_t at = 0; at < piece.size();) {
       at += character_length(piece[at]);
       if (at < piece.size() && joins_.test(boundary(piece[at - 1], piece[at]))) continue;
-      encode_word(piece.substr(begin, at - begin), scratch, ids);
+      const auto made = encode_word(piece.substr(begin, at - begin), scratch);
+      ids.insert(ids.end(), made.begin(), made.end());
       begin = at;
     }
     if (falls_back_) return;  // else what is unknown is one token, however long
@@ -132,8 +137,9 @@ class ScoredBpeModel final : public WordModel {
     ids.erase(std::unique(ids.begin() + static_cast<std::ptrdiff_t>(first), ids.end(), unknown), ids.end());
   }
 
-  void encode_word(std::string_view word, Scratch& scratch, std::vector<Id>& ids) const {
-    const auto known = scratch.cache.ids_of(word, scratch.ids, [&](std::vector<Id>& made) {
+  /// The ids are valid until the next call.
+  std::span<const Id> encode_word(std::string_view word, Scratch& scratch) const {
+    return scratch.cache.ids_of(word, scratch.ids, [&](std::vector<Id>& made) {
       std::vector<Symbol>& symbols = scratch.symbols;
       symbols.clear();
       if (const Id all = bytes_mode_ ? vocabulary_.find(word) : -1; all >= 0) return made.push_back(all);
@@ -142,7 +148,6 @@ class ScoredBpeModel final : public WordModel {
       for (const Symbol symbol : symbols)
         symbol >= 0 ? made.push_back(symbol) : append_fallback(static_cast<std::uint32_t>(-1 - symbol), made);
     });
-    ids.insert(ids.end(), known.begin(), known.end());
   }
 
   void add_bytes(std::string_view word, std::vector<Symbol>& symbols) const {
