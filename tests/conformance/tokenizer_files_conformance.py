@@ -33,11 +33,12 @@ class Quern:
 
 
 class Report:
-    def __init__(self, verbose: bool): self.verbose, self.failures = verbose, 0
+    def __init__(self, verbose: bool): self.verbose, self.failures, self.total = verbose, 0, 0
 
     def compare(self, name: str, inputs: list, ours: list, theirs: list) -> None:
         wrong = [i for i in range(len(inputs)) if ours[i] != theirs[i]]
         self.failures += len(wrong)
+        self.total += len(inputs)
         print(f"{name}: {len(inputs) - len(wrong)} of {len(inputs)} equal")
         for i in wrong[: 5 if self.verbose else 0]: print(f"  {inputs[i]!r}\n    quern   {ours[i]!r}\n    library {theirs[i]!r}")
 
@@ -167,7 +168,8 @@ def main() -> int:
             except Exception as error:  # the next file may still be compared
                 print(f"{file}: {type(error).__name__}: {error}")
                 report.failures += 1
-    return 1 if report.failures else 0
+    print(f"{report.total - report.failures} of {report.total} equal")
+    return 1 if report.failures or not report.total else 0
 
 
 if __name__ == "__main__":
