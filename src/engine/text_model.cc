@@ -1,6 +1,7 @@
 #include "engine/text_model.h"
 
 #include <algorithm>
+#include <cctype>
 #include <optional>
 #include <utility>
 
@@ -31,6 +32,19 @@ tokenizers::Spec spec_of(const gguf::File& file) {
                   .sep = id("seperator_token_id"),  // as the format spells it
                   .pad = id("padding_token_id"),
                   .mask = id("mask_token_id")};
+  // The format has no word on which special tokens take white space along; these models' do.
+  std::string name = file.get<std::string>("general.name", "");
+  std::transform(name.begin(), name.end(), name.begin(), [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
+  const bool phi3 = name.find("phi-3") != name.npos || name.find("phi3") != name.npos;
+  const bool jina = spec.pre_tokenizer.starts_with("jina-v2-") || spec.pre_tokenizer == "jina-v5-nano";
+  for (std::size_t i = 0; (phi3 || jina) && i < std::min(spec.tokens.size(), spec.types.size()); ++i) {
+    const auto type = static_cast<tokenizers::TokenType>(spec.types[i]);
+    const std::string_view text = spec.tokens[i];
+    const bool special = type == tokenizers::TokenType::control || type == tokenizers::TokenType::user_defined;
+    if (phi3 && special && text != "<unk>" && text != "<s>" && text != "<|endoftext|>")
+      spec.strips_right.push_back(static_cast<std::int64_t>(i));
+    if (jina && text == "<mask>") spec.strips_left.push_back(static_cast<std::int64_t>(i));
+  }
   spec.add_bos = flag("add_bos_token");
   spec.add_eos = flag("add_eos_token");
   spec.add_space_prefix = flag("add_space_prefix");

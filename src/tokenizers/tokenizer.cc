@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "base/error.h"
+#include "tokenizers/detail/unicode.h"
 #include "tokenizers/detail/utf8.h"
 #include "tokenizers/models.h"
 
@@ -81,6 +82,14 @@ Tokenizer::Tokenizer(const Spec& spec, const SpecialIds& defaults) {
   take_special_ids(spec, defaults);
   collect_end_ids(spec);
   index_specials();
+  const auto take = [this](const std::vector<std::int64_t>& given, std::vector<Id>& ids) {
+    for (const std::int64_t id : given) {
+      if (id >= 0 && static_cast<std::uint64_t>(id) < size()) ids.push_back(static_cast<Id>(id));
+    }
+    std::sort(ids.begin(), ids.end());
+  };
+  take(spec.strips_left, strips_left_);
+  take(spec.strips_right, strips_right_);
   add_bos_given_ = spec.add_bos;
   add_bos_ = spec.add_bos.value_or(false) && special_.bos >= 0;
   add_eos_ = spec.add_eos.value_or(false) && special_.eos >= 0;
@@ -213,9 +222,23 @@ void Tokenizer::walk_specials(std::string_view text, std::span<const std::size_t
       ++i;
       continue;
     }
-    if (i > plain) plain_part(text.substr(plain, i - plain));
+    const auto strips = [&](const std::vector<Id>& which) { return std::binary_search(which.begin(), which.end(), match.id); };
+    std::size_t plain_end = i;
+    if (strips(strips_left_)) {
+      for (std::size_t at = i; at > plain;) {
+        do --at;
+        while ((static_cast<unsigned char>(text[at]) & 0xC0) == 0x80);
+        if (!detail::is_white_space(detail::code_point(text.data() + at))) break;
+        plain_end = at;
+      }
+    }
+    if (plain_end > plain) plain_part(text.substr(plain, plain_end - plain));
     ids.push_back(match.id);
-    plain = i += match.length;
+    i += match.length;
+    if (strips(strips_right_)) {
+      while (i < text.size() && detail::is_white_space(detail::code_point(text.data() + i))) i += detail::character_length(text[i]);
+    }
+    plain = i;
   }
   if (plain < text.size()) plain_part(text.substr(plain));
 }

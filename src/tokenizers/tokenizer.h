@@ -40,11 +40,12 @@ struct Spec {
   std::vector<std::string_view> merges = {};  ///< "left right", the most urgent first.
   std::vector<float> scores = {};             ///< By id, the most urgent highest; empty means all 0. For "llama".
   SpecialIds special = {};
-  std::optional<bool> add_bos = {}, add_eos = {};  ///< Nothing: what the model or the pre-tokenizer's name implies.
-  std::optional<bool> add_space_prefix = {};       ///< Of "llama": text begins with a space. Nothing: it does.
-  bool remove_extra_whitespaces = false;           ///< Of "llama": spaces at the ends are dropped, several become one.
-  std::string_view precompiled_charsmap = {};      ///< Of "t5": what is replaced before anything else.
-  std::vector<std::int64_t> end_ids = {};          ///< Further ids that end a generation, e.g. of a generation config.
+  std::optional<bool> add_bos = {}, add_eos = {};                 ///< Nothing: what the model or the pre-tokenizer's name implies.
+  std::optional<bool> add_space_prefix = {};                      ///< Of "llama": text begins with a space. Nothing: it does.
+  bool remove_extra_whitespaces = false;                          ///< Of "llama": spaces at the ends are dropped, several become one.
+  std::string_view precompiled_charsmap = {};                     ///< Of "t5": what is replaced before anything else.
+  std::vector<std::int64_t> strips_left = {}, strips_right = {};  ///< Special tokens that take the white space before or after them along.
+  std::vector<std::int64_t> end_ids = {};                         ///< Further ids that end a generation, e.g. of a generation config.
 };
 
 struct EncodeOptions {
@@ -189,6 +190,7 @@ class Tokenizer {
   bool add_bos_ = false, add_eos_ = false;
   std::optional<std::pair<std::vector<Id>, std::vector<Id>>> frame_;  // before and after a text
   std::vector<Id> end_ids_;
+  std::vector<Id> strips_left_, strips_right_;   // ascending
   std::vector<Id> specials_;                     // sorted by text: control, unknown and user-defined tokens
   std::vector<std::uint32_t> specials_by_byte_;  // [257] first index into specials_ of each first byte
 };

@@ -242,6 +242,19 @@ TEST(Threads, give_the_same_ids_as_one) {
   EXPECT_THAT(wrong, testing::Each(0));
 }
 
+TEST(Special, some_take_the_white_space_beside_them_along) {
+  const SmallVocabulary vocabulary;
+  Spec spec = vocabulary.spec("qwen2");
+  const auto plain = make_tokenizer(spec);
+  const Id start = *plain->find_special("<|im_start|>"), end = *plain->find_special("<|im_end|>");
+  spec.strips_left = {start}, spec.strips_right = {end};
+  const auto tokenizer = make_tokenizer(spec);
+  const auto ids = [&](std::string_view text) { return plain->encode(text); };
+  EXPECT_EQ(tokenizer->encode("a \u3000\n<|im_start|> b"), ids("a<|im_start|> b"));
+  EXPECT_EQ(tokenizer->encode("a <|im_end|> \u00a0\nb"), ids("a <|im_end|>b"));
+  EXPECT_EQ(tokenizer->encode("<|im_end|> <|im_start|>"), (std::vector<Id>{end, start}));
+}
+
 TEST(Located, ranges_of_bytes_follow_each_other_through_the_whole_text) {
   const auto tokenizer = SmallVocabulary().make("qwen2");
   for (const std::string text : {"Hello  wörld, été <|im_end|> 12\n\n👨‍👩‍👧 x", "", " ", "<|im_start|>", "日本語 ﷺ"}) {
