@@ -5,6 +5,8 @@ pkg_check_modules(hwy REQUIRED IMPORTED_TARGET libhwy)
 pkg_check_modules(utf8proc REQUIRED IMPORTED_TARGET libutf8proc)
 pkg_check_modules(libedit REQUIRED IMPORTED_TARGET libedit)
 find_package(fmt REQUIRED)
+find_package(Boost 1.81 REQUIRED CONFIG)  # headers of Asio and Beast
+find_package(prometheus-cpp REQUIRED COMPONENTS core)
 
 set(isa_flags_avx2 -mavx2 -mfma -mf16c -mbmi2)
 set(isa_flags_avxvnni ${isa_flags_avx2} -mavxvnni)
@@ -18,9 +20,12 @@ set(uses_backends/cpu PkgConfig::hwy)
 set(uses_tokenizers PkgConfig::utf8proc)
 set(uses_templates PkgConfig::utf8proc)
 set(uses_cli PkgConfig::libedit)
+set(uses_serving/http Boost::headers)
+set(uses_serving/metrics prometheus-cpp::core)
 
 # Instruction sets for which Highway's files are not compiled: they bring little over the one before, and each costs seconds of every build.
 set(defines_backends/cpu "HWY_DISABLED_TARGETS=(HWY_SSE4|HWY_AVX3_DL)")
+set(defines_cli "QUERN_VERSION=\"${PROJECT_VERSION}\"")  # what a server says it is
 
 function(quern_target_name room out)
   string(REPLACE "/" "_" name "quern_${room}")

@@ -1,0 +1,250 @@
+// quern serve: a language model behind OpenAI's HTTP interface.
+#include <fmt/format.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "base/error.h"
+#include "base/memory.h"
+#include "base/thread_pool.h"
+#include "cli/command.h"
+#include "cli/model_file.h"
+#include "cli/options.h"
+#include "cli/output.h"
+#include "engine/engine.h"
+#include "engine/text_model.h"
+#include "runtime/language_model.h"
+#include "serving/auth/keys.h"
+#include "serving/http/server.h"
+#include "serving/metrics/metrics.h"
+#include "serving/openai/service.h"
+
+namespace quern::cli {
+namespace {
+
+struct Options {
+  std::string model;
+  http::ServerOptions http;
+  std::vector<std::string> keys, names;
+  std::string key_file, chat_template;
+  bool open_to_all = false, verbose = false;
+  std::int64_t drain_s = 30;
+  engine::EngineOptions engine{.max_sequences = 64};
+  std::int64_t max_queue = 1024;
+  runtime::Precision precision = runtime::Precision::fast;
+  std::optional<ir::DType> kv_dtype;
+  LoadOptions load;
+};
+
+/// Formats of turns that many models share, for files that carry no template.
+struct NamedTemplate {
+  std::string_view name, source;
+};
+constexpr NamedTemplate kTemplates[] = {
+    {"chatml",
+     "{%- for message in messages %}{{ '<|im_start|>' + message.role + '\\n' + message.content + '<|im_end|>\\n' }}{% endfor %}"
+     "{%- if add_generation_prompt %}{{ '<|im_start|>assistant\\n' }}{% endif %}"},
+    {"gemma",
+     "{%- set ns = namespace(system='') %}{{ bos_token }}{% for message in messages %}"
+     "{%- if message.role == 'system' %}{% set ns.system = message.content + '\\n\\n' %}"
+     "{%- else %}{{ '<start_of_turn>' + ('model' if message.role == 'assistant' else message.role) + '\\n' + ns.system + message.content + "
+     "'<end_of_turn>\\n' }}{% set ns.system = '' %}{% endif %}{% endfor %}"
+     "{%- if add_generation_prompt %}{{ '<start_of_turn>model\\n' }}{% endif %}"},
+    {"llama3",
+     "{{ bos_token }}{%- for message in messages %}{{ '<|start_header_id|>' + message.role + '<|end_header_id|>\\n\\n' + "
+     "message.content + '<|eot_id|>' }}{% endfor %}"
+     "{%- if add_generation_prompt %}{{ '<|start_header_id|>assistant<|end_header_id|>\\n\\n' }}{% endif %}"},
+};
+
+std::shared_ptr<const templates::Template> chat_template_of(const std::string& file_or_name) {
+  std::string names;
+  for (const NamedTemplate& known : kTemplates) {
+    if (known.name == file_or_name) return std::make_shared<const templates::Template>(std::string(known.source), file_or_name);
+    names += (names.empty() ? "" : ", ") + std::string(known.name);
+  }
+  std::ifstream file(file_or_name);
+  if (!file) throw Error(Code::not_found, "the chat template cannot be read").at(file_or_name).hint("name a file, or one of: " + names);
+  return std::make_shared<const templates::Template>(std::string(std::istreambuf_iterator<char>(file), {}), file_or_name);
+}
+
+/// Every stream holds a file descriptor.
+void allow_many_connections() {
+  rlimit limit{};
+  if (::getrlimit(RLIMIT_NOFILE, &limit) != 0) return;
+  limit.rlim_cur = limit.rlim_max;
+  ::setrlimit(RLIMIT_NOFILE, &limit);
+}
+
+/// Room for many conversations, but no more than a quarter of what memory is free. Its pages are taken as they are used.
+std::int64_t default_cache_tokens(const runtime::LanguageModel& model, std::int64_t context) {
+  constexpr std::int64_t kWanted = 1 << 18;
+  const std::int64_t per_token = std::max<std::int64_t>(model.kv_block_bytes() / model.kv_block_tokens(), 1);
+  const std::int64_t available = memory().available;
+  const std::int64_t fits = available == 0 ? kWanted : available / 4 / per_token;
+  return std::max(context, std::min(kWanted, fits));
+}
+
+std::int64_t time_of(const std::string& path) {
+  struct stat of{};
+  return ::stat(path.c_str(), &of) == 0 ? static_cast<std::int64_t>(of.st_mtim.tv_sec) : 0;
+}
+
+auth::Keys keys_of(const Options& options) {
+  auth::Keys keys;
+  for (const std::string& key : options.keys) keys.add(key);
+  if (const char* key = std::getenv("QUERN_API_KEY"); key != nullptr && *key != '\0') keys.add(key);
+  if (!options.key_file.empty()) keys.add_file(options.key_file);
+  return keys;
+}
+
+bool is_loopback(const std::string& host) { return host == "localhost" || host == "::1" || host.starts_with("127."); }
+
+void serve(Options& options) {
+  if (file_kind(options.model) == FileKind::onnx) throw UsageError("this is a graph; quern serve takes language models");
+  const auth::Keys keys = keys_of(options);
+  if (keys.empty() && !options.open_to_all && !is_loopback(options.http.host))
+    throw UsageError("others could use the server at " + options.http.host + ": give an --api-key, or --no-auth to let anybody");
+  allow_many_connections();
+
+  const std::string file = std::filesystem::path(options.model).filename().string();
+  const bool terminal = stderr_is_terminal();
+  if (terminal) fmt::print(stderr, "loading {} …", printable(file));
+  runtime::LanguageOptions load;
+  load.precision = options.precision;
+  load.kv_dtype = options.kv_dtype;
+  options.load.apply(load);
+  const auto model = runtime::LanguageModel::load(options.model, load);
+  engine::TextModel text = engine::TextModel::from_gguf(model->file());
+  if (!options.chat_template.empty()) text.chat_template = chat_template_of(options.chat_template);
+  const std::int64_t context = options.engine.context_length != 0 ? options.engine.context_length : model->context_length();
+  if (options.engine.cache_tokens == 0) options.engine.cache_tokens = default_cache_tokens(*model, context);
+  engine::Engine engine(model, text.tokenizer, process_pool(), options.engine);
+  if (terminal) fmt::print(stderr, "\r\x1b[K");
+
+  openai::ServiceOptions about;
+  about.any_name = options.names.empty();
+  about.aliases = options.names;
+  about.name = options.names.empty() ? std::filesystem::path(file).stem().string() : options.names.front();
+  about.created = time_of(options.model);
+  about.version = QUERN_VERSION;
+  about.max_waiting = options.max_queue;
+  metrics::Metrics metrics(about.name, engine.context_length(), [&engine, block = model->kv_block_tokens()] {
+    const engine::Engine::Statistics s = engine.statistics();
+    return metrics::Snapshot{.running = s.running,
+                             .waiting = s.waiting,
+                             .cache_blocks = s.cache_blocks,
+                             .cache_blocks_used = s.cache_blocks_used,
+                             .block_tokens = block,
+                             .steps = s.steps,
+                             .generated_tokens = s.generated_tokens,
+                             .preemptions = s.preemptions,
+                             .computed_tokens = s.prompt_tokens};
+  });
+  openai::Service service(engine, text, metrics, about);
+
+  options.http.refusal = openai::Service::refusal;
+  if (!keys.empty())
+    options.http.admits = [&keys](const http::Request& request) {
+      const std::string_view bearer = auth::Keys::bearer(request.header("authorization"));
+      for (const std::string_view key : {bearer, request.header("x-api-key"), request.header("api-key")})
+        if (!key.empty()) return keys.has(key);
+      return false;
+    };
+  options.http.done = [&metrics, verbose = options.verbose](const http::Request& request, std::string_view route, int status,
+                                                            std::size_t bytes, double seconds) {
+    metrics.http(route, request.method, status, seconds);
+    if (verbose)
+      fmt::print(stderr, "{} \"{} {}\" {} {} bytes {:.3f} s {}\n", request.remote, printable(request.method), printable(request.path),
+                 status, bytes, seconds, request.id);
+  };
+  http::Server server(options.http, service.routes());
+  service.attach(server);
+  server.handle_signals(std::chrono::seconds(options.drain_s));
+  if (options.verbose)
+    fmt::print(stderr, "quern: note: context {} tokens, cache {} tokens ({}), {} requests at once\n", engine.context_length(),
+               options.engine.cache_tokens,
+               bytes_text(static_cast<std::uint64_t>(options.engine.cache_tokens / model->kv_block_tokens() * model->kv_block_bytes())),
+               options.engine.max_sequences);
+  if (text.chat_template == nullptr)
+    fmt::print(stderr, "quern: note: the model has no chat template, so chats are refused; --chat-template FILE|NAME gives one\n");
+  const bool v6 = options.http.host.find(':') != std::string::npos;
+  print(fmt::format("listening on http://{}{}{}:{}\n", v6 ? "[" : "", options.http.host, v6 ? "]" : "", server.port()));
+  flush();
+  server.run();
+  service.close();
+}
+
+}  // namespace
+
+void add_serve(CLI::App& app) {
+  CLI::App* command = app.add_subcommand("serve", "Serve a language model over HTTP, as OpenAI's clients speak it");
+  auto options = std::make_shared<Options>();
+  http::ServerOptions& http = options->http;
+  const char *const kWho = "Who may use it", *const kModel = "The model", *const kLimits = "Limits";
+  add_model(*command, options->model);
+  command->add_option("--host", http.host, "Address to listen on [127.0.0.1]")->type_name("HOST");
+  command->add_option("--port", http.port, "Port; 0: any that is free, which is printed [8080]")->type_name("N");
+  command->add_option("--api-key", options->keys, "A key that clients must send; may be given several times, also as $QUERN_API_KEY")
+      ->type_name("KEY")
+      ->allow_extra_args(false)
+      ->group(kWho);
+  command->add_option("--api-key-file", options->key_file, "A file with a key a line")->type_name("F")->group(kWho);
+  command->add_flag("--no-auth", options->open_to_all, "Listen to others than this machine without a key")->group(kWho);
+  command->add_option("--cors-origin", http.cors_origins, "Pages of this origin may use the server; *: of any")
+      ->type_name("ORIGIN")
+      ->allow_extra_args(false)
+      ->group(kWho);
+  command->add_option("--served-model-name", options->names, "What requests call the model; without it, they may call it anything")
+      ->type_name("NAME")
+      ->allow_extra_args(false)
+      ->group(kModel);
+  command->add_option("--chat-template", options->chat_template, "A Jinja file, or chatml, gemma or llama3, instead of the model's own")
+      ->type_name("FILE|NAME")
+      ->group(kModel);
+  command
+      ->add_option("--ctx,--context", options->engine.context_length,
+                   "Tokens a conversation may have; by default what the model was trained for")
+      ->check(CLI::Range(std::int64_t{1}, std::int64_t{1} << 27))
+      ->type_name("N")
+      ->group(kModel);
+  add_precision(*command, options->precision);
+  command->get_option("--precision")->group(kModel);
+  add_kv_type(*command, options->kv_dtype);
+  command->get_option("--kv-type")->group(kModel);
+  add_load(*command, options->load, kModel);
+  const auto limit = [&](const char* name, std::int64_t& value, const char* what, std::int64_t low, std::int64_t high) {
+    command->add_option(name, value, what)->check(CLI::Range(low, high))->type_name("N")->group(kLimits);
+  };
+  limit("--parallel", options->engine.max_sequences, "Requests running at once; more wait [64]", 1, 4096);
+  limit("--cache-tokens", options->engine.cache_tokens,
+        "Tokens in the cache, over all requests; by default 262144, within a quarter of the free memory", 1, std::int64_t{1} << 30);
+  limit("--max-queue", options->max_queue, "Requests that may wait; more are refused with 429 [1024]", 0, 1 << 20);
+  limit("--drain-s", options->drain_s, "Seconds that what runs may go on for after SIGTERM or SIGINT [30]", 0, 86400);
+  command->add_option("--max-connections", http.connections, "Connections at once [4096]")
+      ->check(CLI::Range(1, 1 << 20))
+      ->type_name("N")
+      ->group(kLimits);
+  command->add_option("--max-body", http.body_bytes, "Bytes of a request's body [16777216]")
+      ->check(CLI::Range(std::int64_t{1}, std::int64_t{1} << 32))
+      ->type_name("N")
+      ->group(kLimits);
+  add_threads(*command);
+  add_verbose(*command, options->verbose, "Say on stderr what is served: a line a request");
+  add_examples(*command,
+               "  quern serve model.gguf                       on http://127.0.0.1:8080\n"
+               "  quern serve model.gguf --port 0 -v\n"
+               "  quern serve model.gguf --host 0.0.0.0 --api-key \"$KEY\"\n"
+               "  curl http://127.0.0.1:8080/v1/chat/completions -d '{\"messages\": [{\"role\": \"user\", \"content\": \"Hello\"}]}'");
+  command->callback([options] { serve(*options); });
+}
+
+}  // namespace quern::cli
