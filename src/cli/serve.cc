@@ -147,7 +147,10 @@ void serve(Options& options) {
                              .steps = s.steps,
                              .generated_tokens = s.generated_tokens,
                              .preemptions = s.preemptions,
-                             .computed_tokens = s.prompt_tokens};
+                             .computed_tokens = s.prompt_tokens,
+                             .cached_tokens = s.cached_prompt_tokens,
+                             .guessed_tokens = s.guessed_tokens,
+                             .accepted_guesses = s.accepted_guesses};
   });
   openai::Service service(engine, text, metrics, about);
 
@@ -227,6 +230,14 @@ void add_serve(CLI::App& app) {
   limit("--parallel", options->engine.max_sequences, "Requests running at once; more wait [64]", 1, 4096);
   limit("--cache-tokens", options->engine.cache_tokens,
         "Tokens in the cache, over all requests; by default 262144, within a quarter of the free memory", 1, std::int64_t{1} << 30);
+  command
+      ->add_option("--max-itl-ms", options->engine.max_itl_ms,
+                   "Longest time between the tokens of an answer while prompts are read; by default 2.5 times what it takes without them")
+      ->check(CLI::Range(0.0, 1e6))
+      ->type_name("N")
+      ->group(kLimits);
+  command->add_flag("!--no-prefix-cache", options->engine.prefix_cache, "Forget what ended requests computed")->group(kModel);
+  command->add_flag("!--no-lookup", options->engine.prompt_lookup, "Do not guess tokens from the text so far")->group(kModel);
   limit("--max-queue", options->max_queue, "Requests that may wait; more are refused with 429 [1024]", 0, 1 << 20);
   limit("--drain-s", options->drain_s, "Seconds that what runs may go on for after SIGTERM or SIGINT [30]", 0, 86400);
   command->add_option("--max-connections", http.connections, "Connections at once [4096]")

@@ -14,6 +14,7 @@ struct Request {
   std::vector<std::int32_t> prompt = {};  // token ids, at least one; with the prompt's own special tokens, nothing is added
   sampling::Parameters sampling = {};
   std::int64_t max_tokens = -1;             // tokens generated at most; -1: to the end of the context
+  std::int64_t min_tokens = 0;              // so many are generated before a token may end the answer (stop texts still do)
   std::vector<std::string> stop = {};       // texts that end the answer and are not part of it
   std::vector<std::int32_t> stop_ids = {};  // tokens that end the answer, beside the model's own
   bool ignore_end = false;                  // go on past the model's end tokens (for measuring)

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <limits>
 #include <utility>
 
 #include "sampling/random.h"
@@ -50,6 +51,14 @@ Sequence::Sequence(Request request, std::int64_t limit, std::int64_t vocabulary,
       limit_(request_.max_tokens < 0 ? limit : std::min(limit, prompt_tokens_ + std::min(request_.max_tokens, limit))),
       text_(tokenizer, request_.stop) {
   tokens_ = std::exchange(request_.prompt, {});
+  if (request_.min_tokens > 0) {
+    sampling::Parameters early = request_.sampling;
+    constexpr float kNever = -std::numeric_limits<float>::infinity();
+    for (const std::int32_t id : tokenizer.end_ids())
+      if (id < vocabulary && !request_.ignore_end) early.bias.emplace_back(id, kNever);
+    for (const std::int32_t id : request_.stop_ids) early.bias.emplace_back(id, kNever);
+    early_.emplace(std::move(early), vocabulary);
+  }
 }
 
 void Sequence::guess(std::int64_t most) {
@@ -71,7 +80,8 @@ bool Sequence::ends(std::int32_t id) const {
 }
 
 bool Sequence::advance(std::span<const float> logits, sampling::Workspace& workspace) {
-  const std::int32_t id = sampler_.sample(logits, tokens_, workspace);
+  const bool early = early_ && generated() < request_.min_tokens;
+  const std::int32_t id = (early ? *early_ : sampler_).sample(logits, tokens_, workspace);
   if (request_.logprobs >= 0) {
     const sampling::LogProbabilities model(logits, workspace);
     unsent_.logprobs.push_back({id, model.of(id)});

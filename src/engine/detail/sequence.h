@@ -3,6 +3,7 @@
 #include <chrono>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -70,6 +71,7 @@ class Sequence {
   Request request_;
   const tokenizers::Tokenizer& tokenizer_;
   sampling::Sampler sampler_;
+  std::optional<sampling::Sampler> early_;  // before min_tokens: draws no token that ends
   std::shared_ptr<Channel> channel_;
   std::vector<std::int32_t> tokens_;  // prompt, then answer
   std::int64_t prompt_tokens_, limit_;

@@ -65,6 +65,8 @@ std::vector<MetricFamily> families_of(const Snapshot& s, const Labels& labels) {
   counter("vllm:generation_tokens_total", "Tokens generated.", s.generated_tokens);
   counter("vllm:prefix_cache_queries_total", "Prompt tokens looked for in the cache.", s.computed_tokens + s.cached_tokens);
   counter("vllm:prefix_cache_hits_total", "Prompt tokens that the cache held.", s.cached_tokens);
+  counter("vllm:spec_decode_num_draft_tokens_total", "Tokens guessed.", s.guessed_tokens);
+  counter("vllm:spec_decode_num_accepted_tokens_total", "Guesses that were right.", s.accepted_guesses);
   counter("vllm:num_preemptions_total", "Requests sent back to wait for want of cache.", s.preemptions);
   counter("quern:engine_steps_total", "Steps of the engine: its heartbeat.", s.steps);
   return all;

@@ -13,7 +13,8 @@ struct Snapshot {
   std::int64_t running = 0, waiting = 0;
   std::int64_t cache_blocks = 0, cache_blocks_used = 0, block_tokens = 0;
   std::int64_t steps = 0, generated_tokens = 0, preemptions = 0;
-  std::int64_t computed_tokens = 0, cached_tokens = 0;  // of prompts
+  std::int64_t computed_tokens = 0, cached_tokens = 0;    // of prompts
+  std::int64_t guessed_tokens = 0, accepted_guesses = 0;  // of speculation
 };
 
 /// One request to the engine that has ended. Times in seconds.

@@ -16,6 +16,7 @@ using Json = nlohmann::ordered_json;
 constexpr std::int64_t kMany = std::int64_t{1} << 31;
 constexpr std::size_t kMostStops = 32, kMostStopIds = 1024, kMostBias = 1024, kMostTools = 1024;
 constexpr std::int64_t kMostLogprobs = 20;
+constexpr std::size_t kMostSalt = 128;
 
 [[noreturn]] void refuse(const std::string& param, std::string message, std::string code = "") {
   throw Refusal(400, std::move(message), param, std::move(code));
@@ -265,7 +266,9 @@ void read_common(Fields& fields, Common& c, const Abilities& abilities, const Li
   if (c.truncate == 0) refuse("truncate_prompt_tokens", "'truncate_prompt_tokens' must be -1 or above 0");
   if (const auto time = fields.integer("timeout_ms", 1, kMany)) c.timeout = std::chrono::milliseconds(*time);
   if (!fields.boolean("skip_special_tokens", true)) refuse_unsupported("skip_special_tokens", "showing control tokens in the text");
-  if (fields.integer("min_tokens", 0, kMany).value_or(0) > 0) refuse_unsupported("min_tokens", "a least length");
+  request.min_tokens = fields.integer("min_tokens", 0, kMany).value_or(0);
+  c.cache_salt = fields.text("cache_salt");
+  if (c.cache_salt.size() > kMostSalt) refuse("cache_salt", fmt::format("'cache_salt' has more than {} bytes", kMostSalt));
   if (const Json* format = fields.get("response_format")) {
     const Json* type = format->is_object() ? member(*format, "type") : nullptr;
     if (type == nullptr || !type->is_string()) refuse("response_format", "'response_format' must be an object with a 'type'");

@@ -54,6 +54,7 @@ struct Common {
   bool add_special = true;                    // begin tokens around a plain prompt
   std::optional<std::int64_t> truncate = {};  // keep so many of the prompt's last tokens; -1: what fits
   std::optional<std::chrono::milliseconds> timeout = {};
+  std::string cache_salt = {};            // of tenants who share no cached prompts
   std::vector<std::string> ignored = {};  // names of unknown fields
 };
 

@@ -4,11 +4,13 @@
 
 #include <algorithm>
 #include <charconv>
-#include <map>
 #include <mutex>
+#include <random>
+#include <span>
 #include <unordered_set>
 #include <utility>
 
+#include "base/checksum.h"
 #include "serving/openai/detail/answer.h"
 #include "serving/openai/detail/wire.h"
 
@@ -108,6 +110,8 @@ class Service::State : public std::enable_shared_from_this<State> {
       common.timeout = std::chrono::milliseconds(time);
     }
     metrics_.asked(common.n, common.request.max_tokens);
+    if (!common.cache_salt.empty())
+      common.request.cache_partition = checksum(std::as_bytes(std::span(common.cache_salt)), salt_seed_) | 1;  // 0 is everybody's
 
     std::vector<std::unique_ptr<engine::Stream>> streams;
     for (const std::vector<std::int32_t>& prompt : prompts)
@@ -281,6 +285,8 @@ class Service::State : public std::enable_shared_from_this<State> {
   metrics::Metrics& metrics_;
   const ServiceOptions options_;
   Abilities abilities_;
+  const std::uint64_t salt_seed_ =
+      std::random_device{}() * std::uint64_t{0x100000001} + 1;  // nobody can choose a salt that meets another's
   http::Server* server_ = nullptr;
 
   std::unordered_set<std::shared_ptr<Answer>> answers_;  // of the server's thread, as all below

@@ -14,6 +14,16 @@ std::string fresh_id(std::string_view prefix) {
   return fmt::format("{}{:016x}{:016x}", prefix, random(), random());
 }
 
+/// A few of the names, those that a header can carry.
+std::string names_of(const std::vector<std::string>& fields) {
+  constexpr int kMost = 16;
+  std::string names;
+  int count = 0;
+  for (const std::string& name : fields)
+    if (http::is_plain_word(name) && ++count <= kMost) names += (names.empty() ? "" : ", ") + name;
+  return names;
+}
+
 double seconds(std::chrono::steady_clock::duration d) { return std::chrono::duration<double>(d).count(); }
 
 }  // namespace
@@ -29,6 +39,7 @@ Answer::Answer(std::shared_ptr<http::Exchange> exchange, Setting setting, std::v
     choices_.back().text = echo;
     choices_.back().usage.prompt = setting_.prompt_tokens[i / n];
   }
+  if (!setting_.common.ignored.empty()) headers_.emplace_back("x-ignored-fields", names_of(setting_.common.ignored));
   const bool chunk = setting_.chat && setting_.common.stream;
   head_ = fmt::format(R"({{"id":"{}","object":"{}","created":{},"model":{},"system_fingerprint":{},)",
                       fresh_id(setting_.chat ? "chatcmpl-" : "cmpl-"),
@@ -76,6 +87,7 @@ void Answer::count(Choice& choice, const engine::Event& event) {
   choice.usage.generated += static_cast<std::int64_t>(event.ids.size());
   if (event.finish == engine::FinishReason::none) return;
   choice.usage.generated = event.generated_tokens;
+  choice.usage.cached = event.cached_tokens;
   const double total = seconds(now - setting_.arrival);
   metrics_.finished({.reason = choice.finish,
                      .prompt_tokens = event.prompt_tokens,
@@ -131,7 +143,7 @@ void Answer::append_chunk(std::string_view choice) {
 void Answer::start() {
   if (started_ || ended_ || !setting_.common.stream) return;
   started_ = true;
-  exchange_->start_events();
+  exchange_->start_events(headers_);
   for (std::size_t i = 0; i < choices_.size(); ++i) {
     if (setting_.chat) {
       append_chunk(fmt::format(R"({{"index":{},"delta":{{"role":"assistant","content":""}},"logprobs":null,"finish_reason":null}})", i));
@@ -189,7 +201,7 @@ void Answer::respond() {
     }
   }
   body += "],\"usage\":" + usage_json(usage()) + (setting_.chat ? ",\"service_tier\":null}" : "}");
-  exchange_->respond({.body = std::move(body)});
+  exchange_->respond({.body = std::move(body), .headers = headers_});
   end();
 }
 

@@ -72,7 +72,8 @@ class Answer : public std::enable_shared_from_this<Answer> {
   metrics::Metrics& metrics_;
   std::vector<Choice> choices_;
   std::string head_;  // of every chunk
-  std::string out_;   // chunks to be sent
+  http::Headers headers_;
+  std::string out_;  // chunks to be sent
   std::size_t running_;
   bool started_ = false, ended_ = false;
 };
