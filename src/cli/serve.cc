@@ -7,8 +7,6 @@
 #include <algorithm>
 #include <cstdlib>
 #include <filesystem>
-#include <fstream>
-#include <iterator>
 #include <memory>
 #include <string>
 #include <vector>
@@ -16,6 +14,7 @@
 #include "base/error.h"
 #include "base/memory.h"
 #include "base/thread_pool.h"
+#include "cli/chat_template.h"
 #include "cli/command.h"
 #include "cli/model_file.h"
 #include "cli/options.h"
@@ -44,37 +43,6 @@ struct Options {
   std::optional<ir::DType> kv_dtype;
   LoadOptions load;
 };
-
-/// Formats of turns that many models share, for files that carry no template.
-struct NamedTemplate {
-  std::string_view name, source;
-};
-constexpr NamedTemplate kTemplates[] = {
-    {"chatml",
-     "{%- for message in messages %}{{ '<|im_start|>' + message.role + '\\n' + message.content + '<|im_end|>\\n' }}{% endfor %}"
-     "{%- if add_generation_prompt %}{{ '<|im_start|>assistant\\n' }}{% endif %}"},
-    {"gemma",
-     "{%- set ns = namespace(system='') %}{{ bos_token }}{% for message in messages %}"
-     "{%- if message.role == 'system' %}{% set ns.system = message.content + '\\n\\n' %}"
-     "{%- else %}{{ '<start_of_turn>' + ('model' if message.role == 'assistant' else message.role) + '\\n' + ns.system + message.content + "
-     "'<end_of_turn>\\n' }}{% set ns.system = '' %}{% endif %}{% endfor %}"
-     "{%- if add_generation_prompt %}{{ '<start_of_turn>model\\n' }}{% endif %}"},
-    {"llama3",
-     "{{ bos_token }}{%- for message in messages %}{{ '<|start_header_id|>' + message.role + '<|end_header_id|>\\n\\n' + "
-     "message.content + '<|eot_id|>' }}{% endfor %}"
-     "{%- if add_generation_prompt %}{{ '<|start_header_id|>assistant<|end_header_id|>\\n\\n' }}{% endif %}"},
-};
-
-std::shared_ptr<const templates::Template> chat_template_of(const std::string& file_or_name) {
-  std::string names;
-  for (const NamedTemplate& known : kTemplates) {
-    if (known.name == file_or_name) return std::make_shared<const templates::Template>(std::string(known.source), file_or_name);
-    names += (names.empty() ? "" : ", ") + std::string(known.name);
-  }
-  std::ifstream file(file_or_name);
-  if (!file) throw Error(Code::not_found, "the chat template cannot be read").at(file_or_name).hint("name a file, or one of: " + names);
-  return std::make_shared<const templates::Template>(std::string(std::istreambuf_iterator<char>(file), {}), file_or_name);
-}
 
 /// Every stream holds a file descriptor.
 void allow_many_connections() {
@@ -124,7 +92,7 @@ void serve(Options& options) {
   options.load.apply(load);
   const auto model = runtime::LanguageModel::load(options.model, load);
   engine::TextModel text = engine::TextModel::from_gguf(model->file());
-  if (!options.chat_template.empty()) text.chat_template = chat_template_of(options.chat_template);
+  if (!options.chat_template.empty()) text.use_template(read_template(options.chat_template));
   const std::int64_t context = options.engine.context_length != 0 ? options.engine.context_length : model->context_length();
   if (options.engine.cache_tokens == 0) options.engine.cache_tokens = default_cache_tokens(*model, context);
   engine::Engine engine(model, text.tokenizer, process_pool(), options.engine);
@@ -210,9 +178,7 @@ void add_serve(CLI::App& app) {
       ->type_name("NAME")
       ->allow_extra_args(false)
       ->group(kModel);
-  command->add_option("--chat-template", options->chat_template, "A Jinja file, or chatml, gemma or llama3, instead of the model's own")
-      ->type_name("FILE|NAME")
-      ->group(kModel);
+  command->add_option("--chat-template", options->chat_template, template_help())->type_name("FILE|NAME")->group(kModel);
   command
       ->add_option("--ctx,--context", options->engine.context_length,
                    "Tokens a conversation may have; by default what the model was trained for")

@@ -446,7 +446,11 @@ void read_template_names(Fields& fields, templates::ChatInput& chat) {
   if (!extra.empty()) chat.extra_json = dump(extra);
   chat.add_generation_prompt = fields.boolean("add_generation_prompt", true);
   if (const Json* documents = fields.array("documents", 4096)) chat.documents_json = dump(*documents);
-  fields.refuse_all({"chat_template", "continue_final_message"});
+  fields.refuse_all({"chat_template"});
+  chat.continue_final = fields.boolean("continue_final_message", false);
+  if (chat.continue_final && fields.get("add_generation_prompt") != nullptr && chat.add_generation_prompt)
+    refuse("continue_final_message", "'continue_final_message' and 'add_generation_prompt' exclude each other");
+  if (chat.continue_final) chat.add_generation_prompt = false;
 }
 
 }  // namespace

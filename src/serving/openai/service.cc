@@ -47,10 +47,8 @@ class Service::State : public std::enable_shared_from_this<State> {
   State(engine::Engine& engine, engine::TextModel text, metrics::Metrics& metrics, ServiceOptions options)
       : engine_(engine), text_(std::move(text)), metrics_(metrics), options_(std::move(options)) {
     abilities_.vocabulary = static_cast<std::int64_t>(text_.tokenizer->size());
-    if (text_.chat_template) {
-      abilities_.tools = text_.chat_template->source().find("tools") != std::string::npos;
-      abilities_.developer = text_.chat_template->source().find("developer") != std::string::npos;
-    }
+    abilities_.tools = text_.capabilities.tools;
+    abilities_.developer = text_.capabilities.developer_role;
   }
 
   // --- the way in, on a worker ------------------------------------------------------------------------------------------------------
