@@ -32,73 +32,127 @@ Value Render::undefined(const Value& owner, const Value& name) const {
   return v;
 }
 
+// Leaves come first, and everything else has a function of its own, so that this one needs no frame.
 Value Render::evaluate(NodeId id) {
   const Node& n = node(id);
   step(n);
-  if (n.kind == NodeKind::constant) return program_.constants[static_cast<std::size_t>(n.a)];
-  if (n.kind == NodeKind::name) return lookup(n.a);
-  const Deeper deeper(*this);
   switch (n.kind) {
-    case NodeKind::attribute: {
-      const Value object = evaluate(n.a);
-      offset_ = n.offset;
-      return attribute(object, n.b);
-    }
-    case NodeKind::item: {
-      const Value object = evaluate(n.a), key = evaluate(n.b);
-      offset_ = n.offset;
-      return item(object, key);
-    }
+    case NodeKind::constant: return program_.constants[static_cast<std::size_t>(n.a)];
+    case NodeKind::name: return lookup(n);
+    case NodeKind::attribute: return evaluate_attribute(n);
+    case NodeKind::item: return evaluate_item(n);
     case NodeKind::constant_slice:
-    case NodeKind::slice: {
-      const auto part = [&](NodeId bound) { return bound == kNoNode ? Value::none() : evaluate(bound); };
-      const Value object = evaluate(n.a), start = part(n.b), stop = part(n.c), step_by = part(n.d);
-      offset_ = n.offset;
-      work(object.is(Kind::string) ? object.string->size : 0);
-      try {
-        return slice(heap_, object, start, stop, step_by);
-      } catch (const Error& error) {
-        if (n.kind == NodeKind::slice || error.code() != Code::invalid_argument || error.message().ends_with("zero")) throw;
-        return {};
-      }
-    }
+    case NodeKind::slice: return evaluate_slice(n);
     case NodeKind::call: return evaluate_call(n);
-    case NodeKind::filter: return evaluate_filter(n, evaluate(n.a));
+    case NodeKind::filter: return evaluate_filter(n);
     case NodeKind::test: return evaluate_test(n);
     case NodeKind::list: return evaluate_list(n, Sequence::list);
     case NodeKind::tuple: return evaluate_list(n, Sequence::tuple);
     case NodeKind::dict: return evaluate_dict(n);
     case NodeKind::sum: return evaluate_sum(n);
     case NodeKind::join: return evaluate_join(n);
-    case NodeKind::binary: {
-      const Value a = evaluate(n.a), b = evaluate(n.b);
-      offset_ = n.offset;
-      return arithmetic(heap_, n.op, a, b);
+    case NodeKind::binary: return evaluate_binary(n);
+    case NodeKind::negative: return evaluate_negative(n);
+    case NodeKind::positive: return evaluate_positive(n);
+    case NodeKind::logical_not: {
+      const Deeper deeper(*this);
+      return Value::of(!holds(n.a));
     }
-    case NodeKind::negative: return negate(heap_, evaluate(n.a));
-    case NodeKind::positive: {
-      const Value v = evaluate(n.a);
-      if (v.is(Kind::undefined)) fail_undefined(v);
-      if (!v.is_number() && !v.is(Kind::big)) fail("bad operand type for unary +: '" + std::string(type_name(v)) + "'");
-      return v.is(Kind::boolean) ? Value::of(std::int64_t{v.boolean}) : v;
-    }
-    case NodeKind::logical_not: return Value::of(!truth(evaluate(n.a)));
     case NodeKind::logical_and:
-    case NodeKind::logical_or: {
-      Value v;
-      for (std::int32_t i = 0; i < n.count; ++i)
-        if (v = evaluate(child(n, i)); truth(v) == (n.kind == NodeKind::logical_or)) break;
-      return v;
-    }
-    case NodeKind::compare: return evaluate_compare(n);
-    case NodeKind::conditional:
-      if (truth(evaluate(n.a))) return evaluate(n.b);
-      return evaluate(n.c);
+    case NodeKind::logical_or: return evaluate_logic(n);
+    case NodeKind::compare: return Value::of(evaluate_compare(n));
+    case NodeKind::conditional: return evaluate_conditional(n);
     default: throw Error(Code::internal, "a statement where an expression should be");
   }
 }
 
+bool Render::holds(NodeId id) {
+  const Node& n = node(id);
+  switch (n.kind) {
+    case NodeKind::name: step(n); return truth(lookup(n));
+    case NodeKind::compare: step(n); return evaluate_compare(n);
+    case NodeKind::logical_not: {
+      step(n);
+      const Deeper deeper(*this);
+      return !holds(n.a);
+    }
+    case NodeKind::logical_and:
+    case NodeKind::logical_or: step(n); return holds_logic(n);
+    default: return truth(evaluate(id));
+  }
+}
+
+Value Render::evaluate_attribute(const Node& n) {
+  const Deeper deeper(*this);
+  const Value object = evaluate(n.a);
+  offset_ = n.offset;
+  return attribute(object, n.b);
+}
+
+Value Render::evaluate_item(const Node& n) {
+  const Deeper deeper(*this);
+  const Value object = evaluate(n.a), key = evaluate(n.b);
+  offset_ = n.offset;
+  return item(object, key);
+}
+
+Value Render::evaluate_slice(const Node& n) {
+  const Deeper deeper(*this);
+  const auto part = [&](NodeId bound) { return bound == kNoNode ? Value::none() : evaluate(bound); };
+  const Value object = evaluate(n.a), start = part(n.b), stop = part(n.c), step_by = part(n.d);
+  offset_ = n.offset;
+  work(object.is(Kind::string) ? object.string->size : 0);
+  try {
+    return slice(heap_, object, start, stop, step_by);
+  } catch (const Error& error) {
+    if (n.kind == NodeKind::slice || error.code() != Code::invalid_argument || error.message().ends_with("zero")) throw;
+    return {};
+  }
+}
+
+Value Render::evaluate_binary(const Node& n) {
+  const Deeper deeper(*this);
+  const Value a = evaluate(n.a), b = evaluate(n.b);
+  offset_ = n.offset;
+  return arithmetic(heap_, n.op, a, b);
+}
+
+Value Render::evaluate_negative(const Node& n) {
+  const Deeper deeper(*this);
+  return negate(heap_, evaluate(n.a));
+}
+
+Value Render::evaluate_positive(const Node& n) {
+  const Deeper deeper(*this);
+  const Value v = evaluate(n.a);
+  if (v.is(Kind::undefined)) fail_undefined(v);
+  if (!v.is_number() && !v.is(Kind::big)) fail("bad operand type for unary +: '" + std::string(type_name(v)) + "'");
+  return v.is(Kind::boolean) ? Value::of(std::int64_t{v.boolean}) : v;
+}
+
+Value Render::evaluate_logic(const Node& n) {
+  const Deeper deeper(*this);
+  Value v;
+  for (std::int32_t i = 0; i < n.count; ++i)
+    if (v = evaluate(child(n, i)); truth(v) == (n.kind == NodeKind::logical_or)) break;
+  return v;
+}
+
+bool Render::holds_logic(const Node& n) {
+  const Deeper deeper(*this);
+  const bool decides = n.kind == NodeKind::logical_or;
+  for (std::int32_t i = 0; i < n.count; ++i)
+    if (holds(child(n, i)) == decides) return decides;
+  return !decides;
+}
+
+Value Render::evaluate_conditional(const Node& n) {
+  const Deeper deeper(*this);
+  return evaluate(holds(n.a) ? n.b : n.c);
+}
+
 Value Render::evaluate_sum(const Node& n) {
+  const Deeper deeper(*this);
   Value* parts = heap_.array<Value>(static_cast<std::size_t>(n.count));
   bool plain = true;
   for (std::int32_t i = 0; i < n.count; ++i) {
@@ -113,6 +167,7 @@ Value Render::evaluate_sum(const Node& n) {
 }
 
 Value Render::evaluate_join(const Node& n) {
+  const Deeper deeper(*this);
   Value* parts = heap_.array<Value>(static_cast<std::size_t>(n.count));
   bool markup = false;
   for (std::int32_t i = 0; i < n.count; ++i) {
@@ -127,37 +182,39 @@ Value Render::evaluate_join(const Node& n) {
   return joined;
 }
 
-Value Render::evaluate_compare(const Node& n) {
+bool Render::evaluate_compare(const Node& n) {
+  const Deeper deeper(*this);
   Value left = evaluate(n.a);
   for (std::int32_t i = 0; i < n.count; i += 2) {
-    const auto comparison = static_cast<Comparison>(child(n, i));
     const Value right = evaluate(child(n, i + 1));
     offset_ = n.offset;
-    bool holds = false;
-    switch (comparison) {
-      case Comparison::eq: holds = equal(left, right); break;
-      case Comparison::ne: holds = !equal(left, right); break;
-      case Comparison::in:
-      case Comparison::not_in:
-        work(right.is(Kind::string) ? right.string->size : right.is(Kind::list) ? right.list->size : 0);
-        holds = contains(heap_, right, left) == (comparison == Comparison::in);
-        break;
-      default: {
-        const bool nan = (left.is(Kind::real) && left.real != left.real) || (right.is(Kind::real) && right.real != right.real);
-        const int order = compare(left, right, comparison_symbol(comparison));
-        holds = !nan && (comparison == Comparison::lt   ? order < 0
-                         : comparison == Comparison::le ? order <= 0
-                         : comparison == Comparison::gt ? order > 0
-                                                        : order >= 0);
-      }
-    }
-    if (!holds) return Value::of(false);
+    if (!compare_pair(static_cast<Comparison>(child(n, i)), left, right)) return false;
     left = right;
   }
-  return Value::of(true);
+  return true;
+}
+
+bool Render::compare_pair(Comparison comparison, const Value& left, const Value& right) {
+  switch (comparison) {
+    case Comparison::eq: return equal(left, right);
+    case Comparison::ne: return !equal(left, right);
+    case Comparison::in:
+    case Comparison::not_in:
+      work(right.is(Kind::string) ? right.string->size : right.is(Kind::list) ? right.list->size : 0);
+      return contains(heap_, right, left) == (comparison == Comparison::in);
+    default: {
+      const bool nan = (left.is(Kind::real) && left.real != left.real) || (right.is(Kind::real) && right.real != right.real);
+      const int order = compare(left, right, comparison_symbol(comparison));
+      return !nan && (comparison == Comparison::lt   ? order < 0
+                      : comparison == Comparison::le ? order <= 0
+                      : comparison == Comparison::gt ? order > 0
+                                                     : order >= 0);
+    }
+  }
 }
 
 Value Render::evaluate_dict(const Node& n) {
+  const Deeper deeper(*this);
   Dict* dict = make_dict(heap_, static_cast<std::size_t>(n.count / 2));
   for (std::int32_t i = 0; i < n.count; i += 2) {
     const Value key = evaluate(child(n, i));
@@ -167,6 +224,7 @@ Value Render::evaluate_dict(const Node& n) {
 }
 
 Value Render::evaluate_list(const Node& n, Sequence type) {
+  const Deeper deeper(*this);
   List* list = make_list(heap_, static_cast<std::size_t>(n.count), type);
   for (std::int32_t i = 0; i < n.count; ++i) append(heap_, *list, evaluate(child(n, i)));
   return Value::of(list);
@@ -211,6 +269,7 @@ void Render::collect(std::int32_t id, CallValues& values, const Value* caller) {
 }
 
 Value Render::evaluate_call(const Node& n, const Value* caller) {
+  const Deeper deeper(*this);
   // A method that is called at once needs no method object.
   const Node& callee = node(n.a);
   if (callee.kind == NodeKind::attribute) {
@@ -235,7 +294,12 @@ Value Render::evaluate_call(const Node& n, const Value* caller) {
   return call(function, values.arguments());
 }
 
-Value Render::evaluate_filter(const Node& n, const Value& input) {
+Value Render::evaluate_filter(const Node& n) {
+  const Deeper deeper(*this);
+  return apply_filter(n, evaluate(n.a));
+}
+
+Value Render::apply_filter(const Node& n, const Value& input) {
   CallValues values;
   collect(n.b, values);
   offset_ = n.offset;
@@ -251,10 +315,11 @@ Value Render::apply_chain(NodeId chain, const Value& text) {
   const Node& n = node(chain);
   const Value input = apply_chain(n.a, text);
   step(n);
-  return evaluate_filter(n, input);
+  return apply_filter(n, input);
 }
 
 Value Render::evaluate_test(const Node& n) {
+  const Deeper deeper(*this);
   const Value input = evaluate(n.a);
   CallValues values;
   collect(n.b, values);
@@ -471,16 +536,16 @@ Value Render::call_macro(const Macro& macro, const Arguments& arguments) {
   Writer text(heap_);
   Writer* outer_out = std::exchange(out_, &text);
   Scope* outer = scope_;
-  scope_ = open_scope(macro.scope);
+  scope_ = open_scope(macro.scope, n.scope_size);
   const std::size_t given = std::min(arguments.positional.size(), n.parameters.size());
-  for (std::size_t i = 0; i < given; ++i) define(n.parameters[i], arguments.positional[i]);
-  Dict* rest = make_dict(heap_);
+  for (std::size_t i = 0; i < given; ++i) define(n.slots[i], arguments.positional[i]);
+  Dict* rest = n.uses_kwargs ? make_dict(heap_) : nullptr;
   Value caller = Value::of(Kind::absent);
   for (const Named& named : arguments.named) {
     std::size_t i = given;
     while (i < n.parameters.size() && program_.names[static_cast<std::size_t>(n.parameters[i])].text.text() != named.name) ++i;
     if (i < n.parameters.size())
-      define(n.parameters[i], named.value);
+      define(n.slots[i], named.value);
     else if (named.name == "caller" && n.uses_caller)
       caller = named.value;
     else if (n.uses_kwargs)
@@ -489,17 +554,15 @@ Value Render::call_macro(const Macro& macro, const Arguments& arguments) {
       fail("macro " + name() + " takes no keyword argument '" + std::string(named.name) + "'");
   }
   for (std::size_t i = given; i < n.parameters.size(); ++i) {
-    bool set_already = false;
-    for (std::uint32_t k = 0; k < scope_->size; ++k) set_already |= scope_->cells[k].name == n.parameters[i];
-    if (set_already) continue;
-    define(n.parameters[i], n.defaults[i] == kNoNode ? n.missing[i] : evaluate(n.defaults[i]));
+    if (scope_->cells[n.slots[i]].given()) continue;
+    define(n.slots[i], n.defaults[i] == kNoNode ? n.missing[i] : evaluate(n.defaults[i]));
   }
-  if (n.uses_caller) define(kCaller, caller.given() ? caller : undefined_because(heap_, "No caller defined"));
-  if (n.uses_kwargs) define(kKwargs, Value::of(rest));
+  if (n.uses_caller) define(n.caller_slot, caller.given() ? caller : undefined_because(heap_, "No caller defined"));
+  if (n.uses_kwargs) define(n.kwargs_slot, Value::of(rest));
   if (n.uses_varargs) {
     List* more = make_list(heap_, 0, Sequence::tuple);
     for (std::size_t i = given; i < arguments.positional.size(); ++i) append(heap_, *more, arguments.positional[i]);
-    define(kVarargs, Value::of(more));
+    define(n.varargs_slot, Value::of(more));
   } else if (arguments.positional.size() > n.parameters.size()) {
     fail("macro " + name() + " takes not more than " + std::to_string(n.parameters.size()) + " argument(s)");
   }

@@ -243,25 +243,10 @@ void fail_undefined(const Value& v) {
   fail("'" + object_name(owner) + "' has no attribute '" + name + "'");
 }
 
-bool truth(const Value& v) {
-  switch (v.kind) {
-    case Kind::absent:
-    case Kind::undefined:
-    case Kind::none: return false;
-    case Kind::boolean: return v.boolean;
-    case Kind::integer: return v.integer != 0;
-    case Kind::real: return v.real != 0;
-    case Kind::string: return v.string->size != 0;
-    case Kind::list: return v.list->type == Sequence::generator || v.list->size != 0;
-    case Kind::dict: return v.dict->size != 0;
-    default: return true;
-  }
-}
-
 bool equal(const Value& a, const Value& b, int depth) {
   if (a.is(Kind::string) && b.is(Kind::string)) {  // the comparison that templates make most
     if (a.string->size != b.string->size) return false;
-    return a.string->size <= 64 ? a.text() == b.text() : same_text(a.text(), b.text());
+    return a.string->size <= 64 ? same_bytes(a.string->data, b.string->data, a.string->size) : same_text(a.text(), b.text());
   }
   if (depth > kMaxDepth) too_deep();
   count_work(1);

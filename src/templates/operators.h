@@ -18,7 +18,20 @@ std::string object_name(const Value& v);
 /// Throws what using the undefined value means: "'x' is undefined", "'dict object' has no attribute 'x'".
 [[noreturn]] void fail_undefined(const Value& v);
 
-bool truth(const Value& v);
+inline bool truth(const Value& v) {
+  switch (v.kind) {
+    case Kind::absent:
+    case Kind::undefined:
+    case Kind::none: return false;
+    case Kind::boolean: return v.boolean;
+    case Kind::integer: return v.integer != 0;
+    case Kind::real: return v.real != 0;
+    case Kind::string: return v.string->size != 0;
+    case Kind::list: return v.list->type == Sequence::generator || v.list->size != 0;
+    case Kind::dict: return v.dict->size != 0;
+    default: return true;
+  }
+}
 bool equal(const Value& a, const Value& b, int depth = 0);
 std::size_t hash(const Value& v, int depth = 0);
 /// < 0, 0, > 0; fails where Python has no order. `op` is only for the message.

@@ -41,6 +41,7 @@ void Parser::parse_all() {
   program_.root = body({});
   if (!current_.is(TokenKind::end)) fail_unexpected(current_, "");
   if (!unknown_.empty()) fail(unknown_[0].message, unknown_[0].offset);
+  resolve(program_);
 }
 
 Parser::Nested::Nested(Parser& parser) : parser_(parser) {
@@ -329,7 +330,8 @@ NodeId Parser::simple_target(bool with_space) {
     if (token.text == constant) fail("can't assign to '" + std::string(constant) + "'", token.offset);
   if (with_space && skip_symbol(".")) {
     const Token attribute = expect(TokenKind::name);
-    return make({.kind = NodeKind::space_attribute, .offset = offset, .a = intern(token.text), .b = intern(attribute.text)});
+    const NodeId space = make({.kind = NodeKind::name, .offset = offset, .a = intern(token.text)});
+    return make({.kind = NodeKind::space_attribute, .offset = offset, .a = space, .b = intern(attribute.text)}, {space});
   }
   return make({.kind = NodeKind::name, .offset = offset, .a = intern(token.text)});
 }

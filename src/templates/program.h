@@ -18,7 +18,7 @@ constexpr NodeId kNoNode = -1;
 enum class NodeKind : std::uint8_t {
   // Expressions. a, b, c, d as said; "items" = program.lists[first, first + count).
   constant,        // a: constant
-  name,            // a: name
+  name,            // a: name, b: slot (none: of the context), c: scopes out, d: program.places to look at after that
   attribute,       // a: object, b: name
   item,            // a: object, b: key
   slice,           // a: object, b: start, c: stop, d: step
@@ -46,19 +46,19 @@ enum class NodeKind : std::uint8_t {
   choice,        // items: test, body, test, body … [body]
   loop,          // a: program.loops
   assign,        // a: target, b: value
-  set_block,     // a: target, b: filter chain on the text, c: body
+  set_block,     // a: target, b: filter chain on the text, c: body, d: slots
   macro,         // a: program.macros
   call_block,    // a: program.macros of the body, b: the call
-  filter_block,  // a: filter chain, b: body
-  generation,    // a: body
-  with,          // items: target, value …; a: body
+  filter_block,  // a: filter chain, b: body, c: slots
+  generation,    // a: body, b: slots
+  with,          // items: target, value …; a: body, b: slots
   loop_break,
   loop_continue,
-  block,       // a: body; b: whether it sees the names around it
+  block,       // a: body; b: whether it sees the names around it, d: slots
   load,        // a: the name of a template: an error when reached
-  autoescape,  // a: expression, b: body
-  // Targets of an assignment: name, tuple, and
-  space_attribute,  // a: name, b: attribute
+  autoescape,  // a: expression, b: body, c: slots
+  // Targets of an assignment: name (b: slot of the scope), tuple, and
+  space_attribute,  // a: node of the name, b: attribute
 };
 
 enum class Comparison : std::int32_t { eq, ne, lt, le, gt, ge, in, not_in };
@@ -81,6 +81,8 @@ struct ArgumentNodes {
 struct LoopNode {
   NodeId target, iterable, condition = kNoNode, body, otherwise = kNoNode;
   bool recursive = false, uses_loop = false;
+  std::int32_t slot = 0;  // of `loop`
+  std::int32_t scope_size = 0, otherwise_size = 0;
 };
 
 struct MacroNode {
@@ -91,7 +93,16 @@ struct MacroNode {
   NodeId body;
   std::uint32_t height = 0;  // of the tallest default
   bool uses_caller = false, uses_varargs = false, uses_kwargs = false;
-  bool anonymous = false;  // the body of a call block
+  bool anonymous = false;           // the body of a call block
+  std::int32_t slot = 0;            // of the name, where the macro stands
+  std::vector<std::int32_t> slots;  // of the parameters
+  std::int32_t caller_slot = 0, varargs_slot = 0, kwargs_slot = 0, scope_size = 0;
+};
+
+/// Where a name may be defined too.
+struct Place {
+  std::int32_t hops, slot;
+  bool last;
 };
 
 struct NameInfo {
@@ -139,10 +150,14 @@ struct Program {
   std::vector<const Row*> rows;  // filters and tests in use; nullptr where there is none of that name
   std::vector<LoopNode> loops;
   std::vector<MacroNode> macros;
+  std::vector<Place> places;
   NodeId root = kNoNode;
+  std::int32_t scope_size = 0;  // slots of the outermost scope
 };
 
 /// Errors: invalid_argument with name, line and column; resource_exhausted where nesting is too deep.
 void parse(Program& program);
+/// The last part of parsing: gives names their slots, and makes one text of texts in a row.
+void resolve(Program& program);
 
 }  // namespace quern::templates

@@ -9,6 +9,8 @@
 namespace quern::templates {
 namespace {
 
+constexpr std::size_t kBetweenLooks = 256;  // steps from one look at the clock to the next: one may take a ms, for texts of 100 MB
+
 thread_local Render* running = nullptr;  // the innermost of this thread
 thread_local std::string spare;          // the memory of the last render's text
 
@@ -25,10 +27,11 @@ Render::Render(const Program& program, const Value& context, const Budget& budge
       context_(context),
       writer_(heap_, budget.output_bytes, std::move(spare)),
       out_(&writer_),
-      known_(heap_.array<Value>(program.names.size())) {
+      known_(heap_.array<Value>(program.names.size())),
+      next_check_(std::min(kBetweenLooks, budget.steps + 1)) {
   std::fill_n(known_, program.names.size(), Value::of(Kind::absent));
   if (!context.is(Kind::dict)) throw Error(Code::invalid_argument, "the context of a template must be a dict");
-  scope_ = open_scope(nullptr);
+  scope_ = open_scope(nullptr, program.scope_size);
 }
 
 void Render::run() {
@@ -51,8 +54,11 @@ void Render::Deeper::too_deep(Render& render) {
   throw Error(Code::resource_exhausted, "the template is nested or recurses too deeply");
 }
 
-void Render::out_of_steps() const {
-  throw Error(Code::resource_exhausted, "the template takes more than " + std::to_string(budget_.steps) + " steps");
+void Render::check_steps() {
+  if (steps_ > budget_.steps)
+    throw Error(Code::resource_exhausted, "the template takes more than " + std::to_string(budget_.steps) + " steps");
+  next_check_ = std::min(steps_ + kBetweenLooks, budget_.steps + 1);
+  check_time();
 }
 
 void Render::check_time() {
@@ -63,9 +69,9 @@ void Render::check_time() {
 }
 
 void Render::work(std::size_t amount) {
-  constexpr std::size_t kBetweenLooks = 1 << 16;
+  constexpr std::size_t kWorkBetweenLooks = 1 << 16;
   work_ += amount;
-  if (work_ < kBetweenLooks) return;
+  if (work_ < kWorkBetweenLooks) return;
   work_ = 0;
   check_time();
 }
@@ -74,46 +80,42 @@ void Render::check_changeable(const Heap* owner) const {
   if (owner != &heap_) throw Error(Code::invalid_argument, "a value that the template did not make cannot be changed");
 }
 
-Scope* Render::open_scope(Scope* outer) {
+Scope* Render::open_scope(Scope* outer, std::int32_t size) {
   Scope* scope = heap_.make<Scope>();
-  scope->outer = outer;
+  *scope = {outer, heap_.array<Value>(static_cast<std::size_t>(size)), size, false};
+  clear(*scope);
   return scope;
 }
 
-Value Render::lookup(NameId name) {
-  for (Scope* s = scope_; s; s = s->outer)
-    for (std::uint32_t i = 0; i < s->size; ++i)
-      if (s->cells[i].name == name) return s->cells[i].value;
-  Value& known = known_[static_cast<std::size_t>(name)];
-  if (known.is(Kind::absent)) {
-    const NameInfo& info = program_.names[static_cast<std::size_t>(name)];
-    if (const Value* found = context_.dict->find(info.text.text())) {
-      known = *found;
-    } else if (info.global) {
-      known = Value::of(Kind::function);
-      known.function = info.global;
-    } else {
-      known = undefined(Value::of(Kind::absent), info.text);
-    }
-  }
-  return known;
+void Render::clear(Scope& scope) {
+  constexpr std::int32_t kMany = 64;
+  if (scope.size > kMany) work(static_cast<std::size_t>(scope.size));
+  std::fill_n(scope.cells, scope.size, Value::of(Kind::absent));
 }
 
-void Render::define(NameId name, const Value& value) {
-  Scope& s = *scope_;
-  for (std::uint32_t i = 0; i < s.size; ++i)
-    if (s.cells[i].name == name) {
-      s.cells[i].value = value;
-      return;
-    }
-  if (s.size == s.capacity) {
-    const std::uint32_t capacity = std::max<std::uint32_t>(4, s.capacity * 2);
-    Scope::Cell* cells = heap_.array<Scope::Cell>(capacity);
-    std::copy(s.cells, s.cells + s.size, cells);
-    s.cells = cells;
-    s.capacity = capacity;
+const Value& Render::lookup_further(const Node& name) {
+  for (std::int32_t i = name.d; i != kNoNode;) {
+    const Place& place = program_.places[static_cast<std::size_t>(i)];
+    const Scope* scope = scope_;
+    for (std::int32_t k = place.hops; k > 0; --k) scope = scope->outer;
+    if (scope->cells[place.slot].given()) return scope->cells[place.slot];
+    i = place.last ? kNoNode : i + 1;
   }
-  s.cells[s.size++] = {name, value};
+  return known(name.a);
+}
+
+const Value& Render::find_known(NameId name) {
+  Value& known = known_[static_cast<std::size_t>(name)];
+  const NameInfo& info = program_.names[static_cast<std::size_t>(name)];
+  if (const Value* found = context_.dict->find(info.text.text())) {
+    known = *found;
+  } else if (info.global) {
+    known = Value::of(Kind::function);
+    known.function = info.global;
+  } else {
+    known = undefined(Value::of(Kind::absent), info.text);
+  }
+  return known;
 }
 
 Render::Flow Render::execute_items(const Node& n) {
@@ -128,20 +130,26 @@ Render::Flow Render::execute(NodeId id) {
   if (n.kind == NodeKind::text) return out_->add(*program_.constants[static_cast<std::size_t>(n.a)].string), Flow::next;
   const Deeper deeper(*this);
   switch (n.kind) {
-    case NodeKind::output: output(n); break;
+    case NodeKind::output: return output(n), Flow::next;
     case NodeKind::sequence: return execute_items(n);
     case NodeKind::choice: return execute_choice(n);
     case NodeKind::loop: return execute_loop(program_.loops[static_cast<std::size_t>(n.a)]);
-    case NodeKind::assign: assign(n.a, evaluate(n.b)); break;
+    case NodeKind::assign: return assign(n.a, evaluate(n.b)), Flow::next;
+    default: return execute_rare(n);
+  }
+}
+
+Render::Flow Render::execute_rare(const Node& n) {
+  switch (n.kind) {
     case NodeKind::set_block: {
       Value text;
-      if (const Flow flow = capture(n.c, text); flow != Flow::next) return flow;  // `break` inside: the text is dropped
+      if (const Flow flow = capture(n.c, n.d, text); flow != Flow::next) return flow;  // `break` inside: the text is dropped
       assign(n.a, apply_chain(n.b, text));
       break;
     }
     case NodeKind::macro: {
       const MacroNode& macro = program_.macros[static_cast<std::size_t>(n.a)];
-      define(macro.name, make_macro(macro));
+      define(macro.slot, make_macro(macro));
       break;
     }
     case NodeKind::call_block: {
@@ -151,7 +159,7 @@ Render::Flow Render::execute(NodeId id) {
     }
     case NodeKind::filter_block: {
       Value text;
-      if (const Flow flow = capture(n.b, text); flow != Flow::next) return flow;
+      if (const Flow flow = capture(n.b, n.c, text); flow != Flow::next) return flow;
       const Value filtered = apply_chain(n.a, text);
       if (!filtered.is(Kind::string))
         throw Error(Code::invalid_argument, "sequence item 0: expected str instance, " + std::string(type_name(filtered)) + " found");
@@ -160,7 +168,7 @@ Render::Flow Render::execute(NodeId id) {
     }
     case NodeKind::generation: {
       Value text;
-      capture(n.a, text);
+      capture(n.a, n.b, text);
       print(text);
       break;
     }
@@ -172,7 +180,7 @@ Render::Flow Render::execute(NodeId id) {
       Scope* outer = scope_;
       Scope* root = outer;
       while (n.b == 0 && root->outer) root = root->outer;
-      scope_ = open_scope(root);
+      scope_ = open_scope(root, n.d);
       execute(n.a);
       scope_ = outer;
       break;
@@ -182,9 +190,9 @@ Render::Flow Render::execute(NodeId id) {
       offset_ = n.offset;
       throw Error(Code::invalid_argument, "no loader for this environment specified");
     case NodeKind::autoescape: {
-      const bool outer = std::exchange(escaping_, truth(evaluate(n.a)));
+      const bool outer = std::exchange(escaping_, holds(n.a));
       Scope* outer_scope = scope_;
-      scope_ = open_scope(outer_scope);
+      scope_ = open_scope(outer_scope, n.c);
       const Flow flow = execute(n.b);
       scope_ = outer_scope;
       escaping_ = outer;
@@ -228,16 +236,16 @@ void Render::output(const Node& n) {
 Render::Flow Render::execute_choice(const Node& n) {
   std::int32_t i = 0;
   for (; i + 1 < n.count; i += 2)
-    if (truth(evaluate(child(n, i)))) return execute(child(n, i + 1));
+    if (holds(child(n, i))) return execute(child(n, i + 1));
   return i < n.count ? execute(child(n, i)) : Flow::next;
 }
 
 void Render::assign(NodeId target, const Value& value) {
   const Node& n = node(target);
-  if (n.kind == NodeKind::name) return define(n.a, value);
+  if (n.kind == NodeKind::name) return define(n.b, value);
   if (n.kind == NodeKind::tuple) return assign_many(n, value);
   offset_ = n.offset;
-  const Value space = lookup(n.a);
+  const Value space = lookup(node(n.a));
   if (!space.is(Kind::space)) throw Error(Code::invalid_argument, "cannot assign attribute on non-namespace object");
   check_changeable(space.dict->heap);
   set(heap_, *space.dict, program_.names[static_cast<std::size_t>(n.b)].text, value);
@@ -255,21 +263,20 @@ void Render::assign_many(const Node& target, const Value& value) {
 
 Render::Flow Render::with(const Node& n) {
   Scope* outer = scope_;
-  Scope* inner = open_scope(outer);
-  std::vector<Value> values;
-  for (std::int32_t i = 1; i < n.count; i += 2) values.push_back(evaluate(child(n, i)));  // all in the outer scope
-  scope_ = inner;
-  for (std::int32_t i = 0; i < n.count; i += 2) assign(child(n, i), values[static_cast<std::size_t>(i / 2)]);
+  Value* values = heap_.array<Value>(static_cast<std::size_t>(n.count / 2));
+  for (std::int32_t i = 0; i < n.count / 2; ++i) values[i] = evaluate(child(n, i * 2 + 1));  // all in the outer scope
+  scope_ = open_scope(outer, n.b);
+  for (std::int32_t i = 0; i < n.count / 2; ++i) assign(child(n, i * 2), values[i]);
   const Flow flow = execute(n.a);
   scope_ = outer;
   return flow;
 }
 
-Render::Flow Render::capture(NodeId body, Value& text) {
+Render::Flow Render::capture(NodeId body, std::int32_t slots, Value& text) {
   Writer writer(heap_);
   Writer* outer_out = std::exchange(out_, &writer);
   Scope* outer = scope_;
-  scope_ = open_scope(outer);
+  scope_ = open_scope(outer, slots);
   const Flow flow = execute(body);
   scope_ = outer;
   out_ = outer_out;
@@ -296,11 +303,13 @@ bool Render::pull(Loop& loop) {
   bool found = false;
   while (!found && loop.taken < loop.source->size) {
     const Value item = loop.source->at(loop.taken++);
-    if (!inner || inner->kept) inner = open_scope(loop.scope);
-    inner->size = 0;
+    if (!inner || inner->kept)
+      inner = open_scope(loop.scope, loop.node->scope_size);
+    else
+      clear(*inner);
     scope_ = inner;
     assign(loop.node->target, item);
-    found = truth(evaluate(loop.node->condition));
+    found = holds(loop.node->condition);
     if (found) append(heap_, *loop.items, item);
   }
   scope_ = outer;
@@ -325,19 +334,24 @@ Render::Flow Render::iterate_loop(const LoopNode& n, Value iterable, std::int64_
   for (;; ++i) {
     if (i >= loop.items->size && !pull(loop)) break;
     loop.index0 = i;
-    if (!scope || scope->kept) scope = open_scope(outer);
-    scope->size = 0;
+    if (!scope || scope->kept)
+      scope = open_scope(outer, n.scope_size);
+    else
+      clear(*scope);
     scope_ = scope;
     step(target);
-    if (n.uses_loop) define(kLoop, self);
-    assign(n.target, loop.items->at(i));
+    if (n.uses_loop) define(n.slot, self);
+    if (target.kind == NodeKind::name)
+      define(target.b, loop.items->at(i));
+    else
+      assign(n.target, loop.items->at(i));
     flow = execute(n.body);
     scope_ = outer;
     if (flow == Flow::loop_break) break;
   }
   scope_ = outer;
   if (i == 0 && flow == Flow::next && n.otherwise != kNoNode) {
-    scope_ = open_scope(outer);
+    scope_ = open_scope(outer, n.otherwise_size);
     flow = execute(n.otherwise);
     scope_ = outer;
     return flow;

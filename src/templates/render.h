@@ -13,16 +13,13 @@
 // The interpreter: one object a render.
 namespace quern::templates {
 
-/// Names of one block, searched from the inside out. Cells live in the heap, so that macros may keep the scope they were made in.
+/// The names of one block, a cell each, absent until they are defined. It lives in the heap, so that macros may keep the scope they were
+/// made in.
 struct Scope {
-  struct Cell {
-    NameId name;
-    Value value;
-  };
-  Scope* outer = nullptr;
-  Cell* cells = nullptr;
-  std::uint32_t size = 0, capacity = 0;
-  bool kept = false;  // a macro refers to it: do not reuse
+  Scope* outer;
+  Value* cells;
+  std::int32_t size;
+  bool kept;  // a macro refers to it: do not reuse
 };
 
 struct Macro {
@@ -55,7 +52,7 @@ class Render {
   Render(const Program& program, const Value& context, const Budget& budget);
   ~Render();
   void run();
-  const Writer& out() const { return *out_; }
+  Writer& out() { return *out_; }
   /// Source offset of what was being evaluated last.
   std::uint32_t offset() const { return offset_; }
 
@@ -87,6 +84,7 @@ class Render {
 
   // Statements (render.cc)
   Flow execute(NodeId id);
+  Flow execute_rare(const Node& node);
   Flow execute_items(const Node& node);
   Flow execute_loop(const LoopNode& node);
   Flow iterate_loop(const LoopNode& node, Value iterable, std::int64_t depth0);
@@ -96,19 +94,31 @@ class Render {
   void assign(NodeId target, const Value& value);
   void assign_many(const Node& target, const Value& value);
   Flow with(const Node& node);
-  Flow capture(NodeId body, Value& text);
+  Flow capture(NodeId body, std::int32_t slots, Value& text);
   Value make_macro(const MacroNode& node);
   bool pull(Loop& loop);
 
   // Expressions (evaluate.cc)
   Value evaluate(NodeId id);
+  Value evaluate_attribute(const Node& node);
+  Value evaluate_item(const Node& node);
+  Value evaluate_slice(const Node& node);
+  Value evaluate_binary(const Node& node);
+  Value evaluate_positive(const Node& node);
+  Value evaluate_negative(const Node& node);
+  Value evaluate_logic(const Node& node);
+  Value evaluate_conditional(const Node& node);
+  bool holds(NodeId id);  // truth(evaluate(id))
+  bool holds_logic(const Node& node);
   Value evaluate_sum(const Node& node);
   Value evaluate_join(const Node& node);
-  Value evaluate_compare(const Node& node);
+  bool evaluate_compare(const Node& node);
+  bool compare_pair(Comparison comparison, const Value& left, const Value& right);
   Value evaluate_dict(const Node& node);
   Value evaluate_list(const Node& node, Sequence type);
   Value evaluate_call(const Node& node, const Value* caller = nullptr);
-  Value evaluate_filter(const Node& node, const Value& input);
+  Value evaluate_filter(const Node& node);
+  Value apply_filter(const Node& node, const Value& input);
   Value evaluate_test(const Node& node);
   Value apply_chain(NodeId chain, const Value& text);
   struct CallValues;
@@ -120,17 +130,30 @@ class Render {
   Value call_loop(Loop& loop, const Arguments& arguments);
   Value undefined(const Value& owner, const Value& name) const;
 
-  Value lookup(NameId name);
-  void define(NameId name, const Value& value);
-  Scope* open_scope(Scope* outer);
+  const Value& lookup(const Node& name) {
+    if (name.b == kNoNode) return known(name.a);
+    const Scope* scope = scope_;
+    for (std::int32_t i = name.c; i > 0; --i) scope = scope->outer;
+    const Value& value = scope->cells[name.b];
+    return value.given() ? value : lookup_further(name);
+  }
+  const Value& lookup_further(const Node& name);
+  const Value& known(NameId name) {
+    const Value& value = known_[static_cast<std::size_t>(name)];
+    return value.given() ? value : find_known(name);
+  }
+  const Value& find_known(NameId name);
+  void define(std::int32_t slot, const Value& value) { scope_->cells[slot] = value; }
+  Scope* open_scope(Scope* outer, std::int32_t size);
+  void clear(Scope& scope);
   const Node& node(NodeId id) const { return program_.nodes[static_cast<std::size_t>(id)]; }
   NodeId child(const Node& n, std::int32_t i) const { return program_.lists[static_cast<std::size_t>(n.first + i)]; }
   void step(const Node& n) {
     offset_ = n.offset;
-    if (++steps_ > budget_.steps) out_of_steps();
-    if ((steps_ & 255) == 0) check_time();  // a step may take a millisecond: texts are up to some hundred MB
+    if (++steps_ >= next_check_) [[unlikely]]
+      check_steps();
   }
-  [[noreturn]] void out_of_steps() const;
+  void check_steps();
   void check_time();
 
   const Program& program_;
@@ -143,7 +166,7 @@ class Render {
   std::vector<std::unique_ptr<Error>> failures_;
   Value* known_;  // names of the context and globals, looked up at their first use
   std::uint32_t offset_ = 0;
-  std::size_t steps_ = 0, work_ = 0, depth_ = 0, calls_ = 0;
+  std::size_t steps_ = 0, next_check_, work_ = 0, depth_ = 0, calls_ = 0;
   std::uint64_t random_ = 1;
   bool escaping_ = false;                             // inside {% autoescape true %}
   std::chrono::steady_clock::time_point deadline_{};  // set when the clock is first looked at

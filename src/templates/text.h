@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <cstring>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -38,6 +39,24 @@ std::string fold_case(std::string_view text);
 std::string swap_case(std::string_view text);
 std::string title(std::string_view text);  // str.title: a letter after a non-letter is upper case
 std::string capitalize(std::string_view text);
+
+/// Whether `size` bytes are the same: without a call where they are few, as most keys and words of templates are.
+inline bool same_bytes(const char* a, const char* b, std::size_t size) {
+  const auto differ = [&]<typename Word>(Word, std::size_t at) {
+    Word x, y;
+    std::memcpy(&x, a + at, sizeof x);
+    std::memcpy(&y, b + at, sizeof y);
+    return x != y;
+  };
+  constexpr std::uint64_t k8 = 0;
+  constexpr std::uint32_t k4 = 0;
+  if (size > 16) return std::memcmp(a, b, size) == 0;
+  if (size >= 8) return !differ(k8, 0) && !differ(k8, size - 8);  // the two words may overlap
+  if (size >= 4) return !differ(k4, 0) && !differ(k4, size - 4);
+  for (std::size_t i = 0; i < size; ++i)
+    if (a[i] != b[i]) return false;
+  return true;
+}
 
 /// Where `what` begins in `text` from `from` on, or npos. Takes time that grows with the sum of the sizes, where std::string_view::find may
 /// take their product ("aaaa…b" in "aaaa…").

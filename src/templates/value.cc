@@ -16,9 +16,7 @@ constexpr std::size_t kLinearEntries = 8;  // up to here a scan is as fast as ha
 constexpr int kMaxDepth = 256;
 
 bool same_text(const Value& key, std::string_view text) {
-  if (!key.is(Kind::string) || key.string->size != text.size()) return false;
-  // Most keys that differ do so in the last character; it spares the call.
-  return text.empty() || (key.string->data[text.size() - 1] == text.back() && std::memcmp(key.string->data, text.data(), text.size()) == 0);
+  return key.is(Kind::string) && key.string->size == text.size() && same_bytes(key.string->data, text.data(), text.size());
 }
 
 void insert_into_index(Dict& dict, std::size_t entry) {
