@@ -317,6 +317,21 @@ TEST(Batcher, the_same_prompt_again_computes_one_token) {
   EXPECT_THAT(b.recorder.step_sizes, ElementsAre(1, 1));
 }
 
+TEST(Batcher, what_many_begin_with_is_computed_once_even_when_they_come_together) {
+  Bench b(limits(4, 32, 400));
+  std::vector<std::vector<std::int32_t>> prompts;
+  std::vector<std::shared_ptr<Channel>> channels;
+  for (unsigned i = 0; i < 4; ++i) {
+    std::vector<std::int32_t> tokens = prompt(200, 1);
+    tokens.insert(tokens.end(), {static_cast<std::int32_t>(i), 1, 2});
+    channels.push_back(b.add(tokens, 3));
+    prompts.push_back(std::move(tokens));
+  }
+  b.run();
+  for (unsigned i = 0; i < 4; ++i) EXPECT_EQ(Bench::take(*channels[i]).ids, Recorder::expected_answer(prompts[i], 3));
+  EXPECT_LT(b.batcher.statistics().prompt_tokens, 260);
+}
+
 TEST(Batcher, requests_that_run_together_share_the_blocks_of_what_they_have_in_common) {
   Bench b(limits(4, 64, 100));
   b.add(prompt(40, 1), 30);

@@ -7,10 +7,11 @@
 namespace quern::engine::detail {
 namespace {
 
-/// A machine whose steps take 2 ms, 0.5 ms a row, 1 µs a key of one and 0.4 ms a prompt token, with noise.
+/// A machine whose steps take 2 ms, 0.5 ms a row, 1 µs a key of one 0.4 ms a prompt token and 4 ms for having any, with noise.
 double seconds(const StepWork& w, std::mt19937& random, double noise) {
   std::normal_distribution<double> factor(1, noise);
-  return (2e-3 + 5e-4 * double(w.rows) + 1e-6 * double(w.row_keys) + 4e-4 * double(w.prompt_tokens) + 2e-8 * w.prompt_keys) *
+  return (2e-3 + (w.prompt_tokens > 0 ? 4e-3 : 0) + 5e-4 * double(w.rows) + 1e-6 * double(w.row_keys) + 4e-4 * double(w.prompt_tokens) +
+          2e-8 * w.prompt_keys) *
          factor(random);
 }
 

@@ -152,14 +152,34 @@ void Batcher::grow() {
   }
 }
 
+/// Whether much of what it would compute, some request that runs is just computing: then it is worth the wait.
+bool Batcher::is_being_computed(const Sequence& sequence, std::int64_t known) const {
+  constexpr std::int64_t kWorthIt = 32;  // tokens
+  const std::span<const std::int32_t> tokens = sequence.tokens().first(sequence.tokens().size() - 1);
+  for (const auto& other : running_) {
+    if (other->pending() <= 1 || other->partition() != sequence.partition()) continue;
+    const auto alike = std::ranges::mismatch(tokens, other->tokens()).in1 - tokens.begin();
+    const std::int64_t whole = alike / limits_.block_tokens * limits_.block_tokens;
+    if (whole - std::max(known, other->computed) >= kWorthIt) return true;
+  }
+  return false;
+}
+
 void Batcher::admit() {
-  while (!waiting_.empty() && !free_rows_.empty()) {
-    Sequence& sequence = *waiting_.front();
+  constexpr std::size_t kMostPassed = 64;  // requests that wait for another's tokens while later ones go first
+  for (std::size_t i = 0; i < std::min(waiting_.size(), kMostPassed) && !free_rows_.empty();) {
+    Sequence& sequence = *waiting_[i];
+    const auto place_in_line = waiting_.begin() + static_cast<std::ptrdiff_t>(i);
     // At least the last token is computed, for its logits.
     kvcache::PrefixTree::Match match;
     known_blocks_.clear();
-    if (limits_.prefix_cache)
+    if (limits_.prefix_cache) {
       match = tree_.find(sequence.tokens().first(sequence.tokens().size() - 1), sequence.partition(), known_blocks_);
+      if (is_being_computed(sequence, static_cast<std::int64_t>(known_blocks_.size()) * limits_.block_tokens)) {
+        ++i;
+        continue;
+      }
+    }
     const auto shared = std::ranges::count_if(known_blocks_, [&](std::int32_t block) { return pool_.references(block) > 1; });
     // A block to spare for each that runs already, lest the newcomer be sent back at once.
     const std::int64_t spare = running_.empty() ? 0 : static_cast<std::int64_t>(running_.size()) + 1;
@@ -169,14 +189,14 @@ void Batcher::admit() {
       sequence.start(limits_.most_guesses);
     } catch (const std::bad_alloc&) {
       sequence.fail(Code::resource_exhausted, "no memory for the tokens of the request");
-      waiting_.erase(waiting_.begin());
+      waiting_.erase(place_in_line);
       continue;
     }
     sequence.row = free_rows_.back();
     free_rows_.pop_back();
     place(sequence, match);
-    insert(running_, std::move(waiting_.front()));
-    waiting_.erase(waiting_.begin());
+    insert(running_, std::move(*place_in_line));
+    waiting_.erase(place_in_line);
   }
 }
 
@@ -244,12 +264,18 @@ void Batcher::add_answers() {
 
 /// How many tokens of prompts may join the rows of the step. A few always may, so that every prompt comes to its end.
 std::int64_t Batcher::prompt_budget() const {
-  constexpr std::int64_t kLeast = 16;
-  constexpr double kTimesAlone = 2.5;
+  constexpr std::int64_t kLeast = 16, kUnknown = 64;  // always; and before it is known what a token takes
+  constexpr double kTimesAlone = 2.5, kSmooth = 0.08;
   const std::int64_t left = std::max<std::int64_t>(limits_.step_tokens - static_cast<std::int64_t>(ids_.size()), 1);
   if (work_.rows == 0 || prompts_.empty() || limits_.step_seconds < 0) return left;
-  const double seconds = limits_.step_seconds > 0 ? limits_.step_seconds : kTimesAlone * cost_.predict(work_);
-  if (seconds <= 0) return left;  // nothing is known yet
+  const double alone = cost_.predict(work_);
+  if (alone <= 0) return std::min(left, kUnknown);
+  // Where it costs much to have any, there are so many that they cost as much again, and half of that time at most is lost; but not at the
+  // price of answers that stutter.
+  StepWork any = work_;
+  any.prompt_tokens = 1;
+  const double enough = std::max(kTimesAlone * alone, std::min(kSmooth, alone + 2 * (cost_.predict(any) - alone)));
+  const double seconds = limits_.step_seconds > 0 ? limits_.step_seconds : enough;
   return std::min(left, std::max(kLeast, cost_.affordable(work_, double(prompts_.front()->computed), seconds)));
 }
 
@@ -288,22 +314,13 @@ void Batcher::take_results(std::span<const float> logits) {
   const auto vocabulary = static_cast<std::size_t>(limits_.vocabulary);
   std::size_t row = 0;
   for (Sequence* sequence : drawing_) {
-    const std::size_t guesses = sequence->guesses.size();
-    bool ended = false;
-    for (std::size_t i = 0; i <= guesses; ++i) {
-      ended = draw(*sequence, logits.subspan((row + i) * vocabulary, static_cast<std::size_t>(limits_.tokens_known)));
-      if (ended || i == guesses) break;
-      const bool right = sequence->tokens().back() == sequence->guesses[i];
-      sequence->trust += 0.15 * ((right ? 1 : 0) - sequence->trust);
-      if (!right) break;
-      ++sequence->computed;
-      ++done_.accepted_guesses;
-    }
-    row += guesses + 1;
+    const std::size_t rows = sequence->guesses.size() + 1;
+    const bool ended = draw(*sequence, logits.subspan(row * vocabulary, rows * vocabulary));
+    row += rows;
     sequence->guesses.clear();
     if (ended) {
       give_back(*sequence);
-    } else if (guesses > 0) {
+    } else if (rows > 1) {
       tables_[static_cast<std::size_t>(sequence->row)].truncate(sequence->computed);
       make_known(*sequence);
     }
@@ -311,12 +328,24 @@ void Batcher::take_results(std::span<const float> logits) {
   remove_ended();
 }
 
-/// The next token of a request. True when that ended it.
+/// The next tokens of a request, from its rows [1 + guesses, vocabulary]: one, and one more for each guess that was right. True when that
+/// ended it.
 bool Batcher::draw(Sequence& sequence, std::span<const float> logits) {
   try {
-    const bool ended = sequence.advance(logits, workspace_);
-    ++done_.generated_tokens;
-    return ended;
+    for (std::size_t i = 0;; ++i) {
+      const bool ended = sequence.advance(
+          logits.subspan(i * static_cast<std::size_t>(limits_.vocabulary), static_cast<std::size_t>(limits_.tokens_known)), workspace_);
+      ++done_.generated_tokens;
+      if (ended) return true;
+      if (i == sequence.guesses.size()) break;
+      const bool right = sequence.tokens().back() == sequence.guesses[i];
+      sequence.trust += 0.15 * ((right ? 1 : 0) - sequence.trust);
+      if (!right) break;
+      ++sequence.computed;
+      ++done_.accepted_guesses;
+    }
+    sequence.flush();
+    return false;
   } catch (const Error& error) {
     sequence.fail(error.code(), error.what());
   } catch (const std::exception& error) {

@@ -26,8 +26,9 @@ namespace quern::engine::detail {
 ///
 /// Where a request's text says how it may go on, some guessed tokens follow its row in the same step. The next token is drawn from each row
 /// in turn for as long as it is the one guessed: the tokens, and how they were drawn, are those of as many steps. Requests are admitted in
-/// order of arrival, once there are blocks for all their tokens. When blocks run out, the request that came last gives up its own and
-/// computes its tokens again later; the one that came first always goes on, so all end.
+/// order of arrival, once there are blocks for all their tokens; but who
+/// begins like one whose prompt is just being computed waits for that part of it, and others may go first. When blocks run out, the request
+/// that came last gives up its own and computes its tokens again later; the one that came first always goes on, so all end.
 ///
 /// Full blocks become known to a prefix tree as they are computed, and a request begins with the blocks of those that began alike. Its
 /// answer does not depend on it: a key or value has the same bits whoever computed it, and beside whom.
@@ -71,6 +72,7 @@ class Batcher {
   bool draw(Sequence& sequence, std::span<const float> logits);
   void fail_step(Code code, const std::string& why);
 
+  bool is_being_computed(const Sequence& sequence, std::int64_t known) const;
   void place(Sequence& sequence, kvcache::PrefixTree::Match match);
   bool append(Sequence& sequence, std::int64_t count);
   void make_known(Sequence& sequence);

@@ -107,8 +107,11 @@ bool Sequence::advance(std::span<const float> logits, sampling::Workspace& works
     finish(FinishReason::length);
     return true;
   }
-  if (text_.has_text() || !text_.holds()) send(FinishReason::none);
   return false;
+}
+
+void Sequence::flush() {
+  if (text_.has_text() || !text_.holds()) send(FinishReason::none);
 }
 
 void Sequence::finish(FinishReason reason) noexcept {

@@ -56,8 +56,10 @@ class Sequence {
 
   /// The sequence is admitted, perhaps not for the first time. Takes memory for all its tokens, so that nothing is allocated while it runs.
   void start(std::int64_t most_guesses);
-  /// Draws the next token from a row of logits, and sends what became sayable. True when that ended the answer: the last event is sent.
+  /// Draws the next token from a row of logits. True when that ended the answer: the last event is sent.
   bool advance(std::span<const float> logits, sampling::Workspace& workspace);
+  /// Sends what was drawn and became sayable, as one event.
+  void flush();
   /// Sends the last event, with all text that was held back. Without memory for one the stream ends all the same.
   void finish(FinishReason reason) noexcept;
   void fail(Code code, std::string_view why) noexcept;

@@ -23,7 +23,12 @@ StepCost::StepCost() {
 
 /// Scaled to about 1 for a step of some size, so that one variance suits all.
 StepCost::Vector StepCost::features(const StepWork& work) {
-  return {1, double(work.rows) / 8, double(work.row_keys) / 8192, double(work.prompt_tokens) / 128, work.prompt_keys / (128 * 1024.0)};
+  return {1,
+          double(work.rows) / 8,
+          double(work.row_keys) / 8192,
+          work.prompt_tokens > 0 ? 1.0 : 0.0,
+          double(work.prompt_tokens) / 128,
+          work.prompt_keys / (128 * 1024.0)};
 }
 
 void StepCost::observe(const StepWork& work, double seconds) {
@@ -61,14 +66,16 @@ double StepCost::predict(const StepWork& work) const {
 
 std::int64_t StepCost::affordable(const StepWork& work, double keys_each, double seconds) const {
   constexpr std::int64_t kMany = std::numeric_limits<std::int32_t>::max();
-  const double before = predict(work);
-  StepWork more = work;
-  constexpr std::int64_t kProbe = 128;
-  more.prompt_tokens += kProbe;
-  more.prompt_keys += kProbe * keys_each;
-  const double each = (predict(more) - before) / kProbe;
+  const auto with = [&](std::int64_t tokens) {
+    StepWork more = work;
+    more.prompt_tokens += tokens;
+    more.prompt_keys += double(tokens) * keys_each;
+    return predict(more);
+  };
+  constexpr std::int64_t kProbe = 129;
+  const double each = (with(kProbe) - with(1)) / (kProbe - 1);
   if (each <= 0) return kMany;
-  return static_cast<std::int64_t>(std::clamp((seconds - before) / each, 0.0, double(kMany)));
+  return static_cast<std::int64_t>(std::clamp((seconds - with(1)) / each + 1, 0.0, double(kMany)));
 }
 
 }  // namespace quern::engine::detail

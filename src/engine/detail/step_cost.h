@@ -13,8 +13,8 @@ struct StepWork {
   double prompt_keys = 0;  // keys that these see, in all
 };
 
-/// How long a step will take, learned from those that were: a straight line in the four numbers above, by recursive least squares that
-/// forget what is older than some hundred steps. Knows no clock.
+/// How long a step will take, learned from those that were: a straight line in the numbers above, and whether there is any prompt (a step
+/// of many tokens unpacks all weights once), by recursive least squares that forget what is older than some hundred steps. Knows no clock.
 class StepCost {
  public:
   StepCost();
@@ -27,7 +27,7 @@ class StepCost {
   std::int64_t affordable(const StepWork& work, double keys_each, double seconds) const;
 
  private:
-  static constexpr std::size_t kCount = 5;
+  static constexpr std::size_t kCount = 6;
   using Vector = std::array<double, kCount>;
   static Vector features(const StepWork& work);
 
