@@ -10,8 +10,8 @@ namespace quern::ir {
 
 constexpr std::size_t kMaxRank = 8;
 
-/// A tensor in memory, as kernels see it: numbers only; dense, but for states. Does not own its bytes. Pointers of plain types are aligned to 64 bytes when
-/// they come from an arena, and to nothing in particular when they come from a file.
+/// A tensor in memory, as kernels see it: numbers only; dense, but for states. Does not own its bytes. Pointers of plain types are aligned
+/// to 64 bytes when they come from an arena, and to nothing in particular when they come from a file.
 struct TensorView {
   std::byte* data = nullptr;
   DType dtype = DType::f32;

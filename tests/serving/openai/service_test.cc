@@ -362,7 +362,8 @@ TEST(Service, a_cancelled_request_leaves_the_engine_within_a_step) {
   const Server server({.max_sequences = 1, .cache_tokens = 4096});
   for (const bool stream : {true, false}) {
     Client running(server.port()), waiting(server.port());
-    running.post("/v1/completions", Json({{"prompt", "x"}, {"max_tokens", 500}, {"n", 20}, {"ignore_eos", true}, {"stream", stream}}).dump());
+    running.post("/v1/completions",
+                 Json({{"prompt", "x"}, {"max_tokens", 500}, {"n", 20}, {"ignore_eos", true}, {"stream", stream}}).dump());
     if (stream) EXPECT_FALSE(running.until("data: ").empty());
     waiting.post("/v1/completions", Json({{"prompt", "y"}, {"max_tokens", 500}, {"n", 20}, {"ignore_eos", true}}).dump());
     const auto steps = server.engine().statistics().steps;
