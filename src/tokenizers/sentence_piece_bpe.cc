@@ -5,9 +5,9 @@
 
 #include <algorithm>
 #include <array>
+#include <bit>
 #include <cmath>
 #include <cstring>
-#include <numeric>
 
 #include "base/error.h"
 #include "tokenizers/detail/byte_level.h"
@@ -62,13 +62,16 @@ class SentencePieceBpe final : public Tokenizer {
     }
     // The higher the score, the lower the rank; one rank for equal ones.
     ranks_.assign(size(), 0);
-    std::vector<std::uint32_t> order(spec.scores.size());
-    std::iota(order.begin(), order.end(), 0u);
-    std::sort(order.begin(), order.end(), [&](std::uint32_t a, std::uint32_t b) { return spec.scores[a] > spec.scores[b]; });
+    std::vector<std::uint64_t> order(spec.scores.size());  // score above id, so that they sort as numbers do
+    for (std::size_t i = 0; i < order.size(); ++i) {
+      const auto bits = std::bit_cast<std::uint32_t>(spec.scores[i] + 0.0f);  // no negative zero
+      order[i] = std::uint64_t{bits >> 31 ? bits : ~(bits | 1u << 31)} << 32 | i;
+    }
+    if (!std::is_sorted(order.begin(), order.end())) std::sort(order.begin(), order.end());
     std::uint32_t rank = 0;
     for (std::size_t i = 0; i < order.size(); ++i) {
-      if (i > 0 && spec.scores[order[i]] != spec.scores[order[i - 1]]) ++rank;
-      ranks_[order[i]] = rank;
+      if (i > 0 && order[i] >> 32 != order[i - 1] >> 32) ++rank;
+      ranks_[static_cast<std::uint32_t>(order[i])] = rank;
     }
     if (rank >= detail::Merger::kMaxRank) throw Error(Code::resource_exhausted, "the vocabulary has more different scores than 2^26");
   }
@@ -78,7 +81,7 @@ class SentencePieceBpe final : public Tokenizer {
     token_bytes_.bytes.reserve(texts_.bytes.size());
     token_bytes_.ends.reserve(size());
     std::string bytes;
-    std::size_t duplicates = 0;
+    std::vector<std::uint32_t> merged;  // tokens that text can merge into
     for (std::size_t i = 0; i < size(); ++i) {
       const std::string_view text = texts_[i];
       if (types_[i] == TokenType::byte) {
@@ -96,9 +99,20 @@ class SentencePieceBpe final : public Tokenizer {
       token_bytes_.add(bytes);
       // Spaces are spelled U+2581 before anything is merged, so nothing merges into a token with a plain one.
       if (text.empty() || text.size() > kMaxMerged || text.find(' ') != text.npos || detail::valid_prefix(text) != text.size()) continue;
-      if (!index_.add(token_bytes_[i], static_cast<Id>(i), token_bytes_)) ++duplicates;
+      merged.push_back(static_cast<std::uint32_t>(i));
       longest_ = std::max(longest_, bytes.size());
       joins_.add(bytes);
+    }
+    constexpr std::size_t kAhead = 16;  // what is added soon is fetched already
+    std::array<std::size_t, kAhead> hashes{};
+    std::size_t duplicates = 0;
+    for (std::size_t i = 0; i < merged.size() + kAhead; ++i) {
+      std::size_t& hash = hashes[i % kAhead];
+      if (i >= kAhead) {
+        const std::uint32_t id = merged[i - kAhead];
+        duplicates += !index_.add(token_bytes_[id], hash, static_cast<Id>(id), token_bytes_);
+      }
+      if (i < merged.size()) index_.prefetch(hash = detail::TokenIndex::hash_of(token_bytes_[merged[i]]));
     }
     if (duplicates > 0) {
       notes_.push_back(fmt::format("{} tokens have the same text as another; text becomes the last of them", duplicates));

@@ -37,13 +37,22 @@ class BpeModel final : public WordModel {
     // A character that is left out brings its neighbours together, so there a cut would change what merges.
     cuts_ =
         !options.bytes && options.prefix.empty() && options.suffix.empty() && (found == 256 || (found == 0 && !options.unknown.empty()));
-    const auto is_special = [&](Id id) { return id == unknown_ || std::find(bytes_.begin(), bytes_.end(), id) != bytes_.end(); };
-    merges_.for_each([&](Id left, Id right) {
-      const std::string_view a = vocabulary_[static_cast<std::size_t>(left)], b = vocabulary_[static_cast<std::size_t>(right)];
-      if (cuts_ && (a.empty() || b.empty() || (a.starts_with('<') && is_special(left)) || (b.starts_with('<') && is_special(right))))
-        cuts_ = false;
-      if (cuts_) joins_.set(boundary(a.back(), b.front()));
-    });
+    // Nor where merges begin with what is no character's token.
+    std::vector<bool> special(vocabulary_.size());
+    const auto add_special = [&](Id id) {
+      if (id >= 0) special[static_cast<std::size_t>(id)] = true;
+    };
+    add_special(unknown_);
+    add_special(vocabulary_.find(""));
+    if (!options.bytes) std::for_each(bytes_.begin(), bytes_.end(), add_special);
+    if (cuts_)
+      merges_.for_each([&](Id left, Id right) {
+        cuts_ = cuts_ && !special[static_cast<std::size_t>(left)] && !special[static_cast<std::size_t>(right)];
+      });
+    for (std::size_t id = 0; id < vocabulary_.size() && cuts_; ++id) {
+      const std::string_view token = vocabulary_[id];
+      for (std::size_t at = 1; at < token.size(); ++at) joins_.set(boundary(token[at - 1], token[at]));
+    }
   }
 
   void encode(std::string_view text, std::span<const PieceCutter::Piece> pieces, std::vector<Id>& ids) const override {
@@ -152,7 +161,7 @@ class BpeModel final : public WordModel {
   bool cuts_ = false;          // long pieces may be cut where nothing merges
   std::array<Id, 256> bytes_;  // of bytes: their tokens, or those that characters without one fall back to
   std::array<Id, 128> ascii_;
-  std::bitset<1 << 16> joins_;  // (last byte of a token, first byte of another) that merge
+  std::bitset<1 << 16> joins_;  // (a byte, the next) that stand together in some token
   mutable ScratchPool<Scratch> scratch_;
 };
 

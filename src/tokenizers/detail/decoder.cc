@@ -175,15 +175,14 @@ void Decoder::finish() {
   streams_ = i == steps_.size();
 }
 
-std::string Decoder::piece(std::string_view token, bool first) const {
-  std::string text;
+void Decoder::piece(std::string_view token, bool first, std::string& text) const {
+  text.clear();
   if (local_ == 0 && !joins_bytes_ && steps_.size() == 1 && std::holds_alternative<decoders::ByteLevel>(steps_[0])) {
     if (!append_spelled_bytes(token, text)) text = token;
-    return text;
+    return;
   }
   text = token;
   for (std::size_t i = 0; i < local_; ++i) std::visit(Local{text, first}, steps_[i]);
-  return text;
 }
 
 std::string Decoder::decode_all(std::vector<std::string> tokens) const {

@@ -61,7 +61,7 @@ class Decoder {
   /// while tokens come. Where not, decode_all() it is.
   bool streams() const { return streams_; }
   /// What a token adds to the text. Of a decoder that streams.
-  std::string piece(std::string_view token, bool first) const;
+  void piece(std::string_view token, bool first, std::string& text) const;
   /// Whether bytes "<0xHH>" are put together to characters, those that are none becoming U+FFFD one by one.
   bool joins_bytes() const { return joins_bytes_; }
   /// Characters equal to this are dropped from the front of the whole text, at most `count` of them.

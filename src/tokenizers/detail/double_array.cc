@@ -3,6 +3,7 @@
 #include "tokenizers/detail/double_array.h"
 
 #include <algorithm>
+#include <utility>
 
 namespace quern::tokenizers::detail {
 namespace {
@@ -51,13 +52,38 @@ class FreeList {
   std::uint32_t head_ = kEnd, tail_ = kEnd;
 };
 
+using Key = std::pair<std::string_view, std::int32_t>;
+
+/// By the first eight bytes as a number, which most comparisons need no more than.
+void sort(std::vector<Key>& keys) {
+  struct Entry {
+    std::uint64_t start;
+    std::uint32_t index;
+  };
+  std::vector<Entry> entries(keys.size());
+  for (std::size_t i = 0; i < keys.size(); ++i) {
+    const std::string_view text = keys[i].first;
+    std::uint64_t start = 0;
+    for (std::size_t at = 0; at < 8; ++at) start = start << 8 | (at < text.size() ? static_cast<unsigned char>(text[at]) : 0u);
+    entries[i] = {start, static_cast<std::uint32_t>(i)};
+  }
+  std::sort(entries.begin(), entries.end(),
+            [&](const Entry& a, const Entry& b) { return a.start != b.start ? a.start < b.start : keys[a.index] < keys[b.index]; });
+  std::vector<Key> sorted(keys.size());
+  for (std::size_t i = 0; i < keys.size(); ++i) sorted[i] = keys[entries[i].index];
+  keys = std::move(sorted);
+}
+
 }  // namespace
 
 DoubleArray::DoubleArray(std::vector<std::pair<std::string_view, std::int32_t>> keys) {
-  std::sort(keys.begin(), keys.end());
+  sort(keys);
   FreeList free;
   free.grow();
   free.take(kRoot);
+  std::size_t bytes = 0;
+  for (const Key& key : keys) bytes += key.first.size();
+  units_.reserve(std::min(bytes, 4 * keys.size()) + 2 * kBlock);  // what vocabularies need
   units_.resize(kBlock);
   struct Range {
     std::size_t begin, end, depth;
@@ -96,6 +122,7 @@ DoubleArray::DoubleArray(std::vector<std::pair<std::string_view, std::int32_t>> 
       if (unit != free.end() && children.size() < 8) free.rotate(unit);
       base = free.size();
       free.grow();
+      if (free.size() > units_.capacity()) units_.reserve(2 * units_.capacity());
       units_.resize(free.size());
     }
     units_[range.node].base = base;

@@ -1,6 +1,7 @@
 #include "tokenizers/detail/pipeline.h"
 
 #include <algorithm>
+#include <future>
 
 #include "tokenizers/detail/scratch_pool.h"
 #include "tokenizers/detail/utf8.h"
@@ -32,15 +33,16 @@ class PipelineTokenizer final : public Tokenizer {
     token_bytes_.bytes.reserve(texts_.bytes.size());
     token_bytes_.ends.reserve(size());
     streams_ = p_.decoder.streams();
-    for (std::size_t i = 0; i < size(); ++i) {
-      std::string piece = streams_ ? p_.decoder.piece(spelling(static_cast<Id>(i)), false) : std::string(texts_[i]);
-      if (const int byte = p_.decoder.joins_bytes() ? byte_of(piece) : -1; byte >= 0) {
-        piece.assign(1, static_cast<char>(byte));
-        types_[i] = TokenType::byte;
-      }
-      token_bytes_.add(piece);
+    // Large vocabularies by two threads: what tokens stand for is no business of the model.
+    constexpr std::size_t kLarge = 1 << 15;
+    std::future<void> other;
+    if (size() >= kLarge) {
+      other = std::async(std::launch::async, [this] { read_token_bytes(); });
+    } else {
+      read_token_bytes();
     }
     model_ = p_.make_model();
+    if (other.valid()) other.get();
     if (p_.frame) set_frame(std::move(p_.frame->first), std::move(p_.frame->second));
     notes_.insert(notes_.end(), p_.notes.begin(), p_.notes.end());
   }
@@ -57,6 +59,22 @@ class PipelineTokenizer final : public Tokenizer {
         *this = {};
     }
   };
+
+  void read_token_bytes() {
+    std::string piece;
+    for (std::size_t i = 0; i < size(); ++i) {
+      if (streams_) {
+        p_.decoder.piece(spelling(static_cast<Id>(i)), false, piece);
+      } else {
+        piece = texts_[i];
+      }
+      if (const int byte = p_.decoder.joins_bytes() ? byte_of(piece) : -1; byte >= 0) {
+        piece.assign(1, static_cast<char>(byte));
+        types_[i] = TokenType::byte;
+      }
+      token_bytes_.add(piece);
+    }
+  }
 
   /// The token as it is decoded: an added token that is looked for in normalised text is shown as it stands there.
   std::string_view spelling(Id id) const {
@@ -109,7 +127,8 @@ class PipelineTokenizer final : public Tokenizer {
     if (first && sentence_piece && out.size() > begin) {
       out += token_bytes_[i];
     } else if (first) {
-      const std::string piece = p_.decoder.piece(spelling(id), true);
+      std::string piece;
+      p_.decoder.piece(spelling(id), true, piece);
       // A token that is nothing but the space in front leaves it to the next to be first, where all spaces in front are dropped.
       if (sentence_piece && piece.empty()) state.begun = !sentence_piece->squeezes && spelling(id).size() > 0;
       out += piece;

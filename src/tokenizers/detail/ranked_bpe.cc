@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <array>
 #include <exception>
+#include <future>
 #include <thread>
 
 #include "base/error.h"
@@ -44,83 +45,81 @@ void RankedBpe::index_tokens(std::vector<bool>& found) {
 }
 
 // In blocks whose lookups wait for memory together: one after the other they would take most of the time that loading takes.
-void RankedBpe::read_merges(const Spec& spec, const std::vector<bool>& found) {
+void RankedBpe::resolve(std::span<const std::string_view> merges, std::size_t first_rank, const std::vector<bool>& found,
+                        std::span<Resolved> out) const {
   constexpr std::size_t kBlock = 32;
-  enum Part { kLeft, kRight, kProduct };
-  struct Row {
-    std::uint32_t rank = 0;
-    std::size_t begin[3] = {}, end[3] = {}, hash[3] = {};  // of each part's bytes in `bytes`
-    Id id[3] = {-1, -1, -1};
+  struct Half {
+    std::size_t begin = 0, end = 0, hash = 0;  // in `bytes`
   };
-  std::array<Row, kBlock> block;
+  std::array<std::array<Half, 2>, kBlock> block;
   std::string bytes;
-  std::size_t skipped = 0, first_skipped = 0;
-  const auto skip = [&](std::size_t rank) {
-    if (skipped++ == 0) first_skipped = rank;
-    first_skipped = std::min(first_skipped, rank);
-  };
   const auto is = [&](Id id, std::string_view text) {
     const auto i = static_cast<std::size_t>(id);
-    return i < size() && found[i] && token_bytes_[i] == text;
+    return i < size() && found[i] && TokenIndex::equal(token_bytes_[i], text);
   };
-  Id guess = 0;  // a merge mostly makes the same token as the one before, or the next
-  for (std::size_t first = 0; first < spec.merges.size(); first += kBlock) {
-    std::size_t rows = 0;
+  Id product = 0;  // a merge mostly makes the same token as the one before, or the next
+  for (std::size_t first = 0; first < merges.size(); first += kBlock) {
+    const std::size_t rows = std::min(kBlock, merges.size() - first);
     bytes.clear();
-    for (std::size_t rank = first; rank < std::min(first + kBlock, spec.merges.size()); ++rank) {
-      const std::string_view merge = spec.merges[rank];
+    for (std::size_t i = 0; i < rows; ++i) {
+      const std::string_view merge = merges[first + i];
       const std::size_t space = merge.find(' ', 1);
       if (merge.empty() || space == std::string_view::npos || space + 1 == merge.size()) {
-        throw Error(Code::data_corrupt,
-                    fmt::format("merge {} is '{}' where two tokens with a space between were expected", rank, merge.substr(0, 80)));
+        throw Error(Code::data_corrupt, fmt::format("merge {} is '{}' where two tokens with a space between were expected",
+                                                    first_rank + first + i, merge.substr(0, 80)));
       }
       const std::size_t begin = bytes.size();
-      if (!append_bytes(merge.substr(0, space), bytes)) {
-        skip(rank);
-        continue;
-      }
+      const bool left = append_bytes(merge.substr(0, space), bytes);
       const std::size_t middle = bytes.size();
-      if (!append_bytes(merge.substr(space + 1), bytes)) {
+      if (!left || !append_bytes(merge.substr(space + 1), bytes)) {
         bytes.resize(begin);
-        skip(rank);
+        block[i] = {};
         continue;
       }
-      block[rows++] = {static_cast<std::uint32_t>(rank), {begin, middle, begin}, {middle, bytes.size(), bytes.size()}, {}, {-1, -1, -1}};
+      block[i] = {Half{begin, middle}, Half{middle, bytes.size()}};
     }
-    const auto part_of = [&](const Row& row, int part) {
-      return std::string_view(bytes).substr(row.begin[part], row.end[part] - row.begin[part]);
-    };
+    const auto text_of = [&](const Half& half) { return std::string_view(bytes).substr(half.begin, half.end - half.begin); };
     const auto each = [&](auto&& f) {
-      for (std::size_t i = 0; i < rows; ++i) {
-        for (int part = kLeft; part <= kProduct; ++part) f(block[i], part);
-      }
+      for (std::size_t i = 0; i < rows; ++i) f(block[i][0]), f(block[i][1]);
     };
-    each([&](Row& row, int part) { index_.prefetch(row.hash[part] = TokenIndex::hash_of(part_of(row, part))); });
-    each([&](Row& row, int part) {
-      if (const Id id = index_.guess(row.hash[part]); id >= 0) token_bytes_.prefetch_end(static_cast<std::size_t>(id));
+    each([&](Half& half) { index_.prefetch(half.hash = TokenIndex::hash_of(text_of(half))); });
+    each([&](Half& half) {
+      if (const Id id = index_.guess(half.hash); id >= 0) token_bytes_.prefetch_end(static_cast<std::size_t>(id));
     });
-    each([&](Row& row, int part) {
-      if (const Id id = index_.guess(row.hash[part]); id >= 0) token_bytes_.prefetch(static_cast<std::size_t>(id));
+    each([&](Half& half) {
+      if (const Id id = index_.guess(half.hash); id >= 0) token_bytes_.prefetch(static_cast<std::size_t>(id));
     });
     for (std::size_t i = 0; i < rows; ++i) {
-      Row& row = block[i];
-      for (int part = kLeft; part <= kProduct; ++part) {
-        const std::string_view text = part_of(row, part);
-        row.id[part] = part == kProduct && is(guess, text)       ? guess
-                       : part == kProduct && is(guess + 1, text) ? guess + 1
-                                                                 : index_.find(text, row.hash[part], token_bytes_);
-      }
-      if (row.id[kLeft] < 0 || row.id[kRight] < 0 || row.id[kProduct] < 0) {
-        skip(row.rank);
-        continue;
-      }
-      guess = row.id[kProduct];
-      merges_.prefetch(row.id[kLeft], row.id[kRight]);
+      const auto& [left, right] = block[i];
+      if (left.begin == right.end) continue;  // skipped
+      const std::string_view both = std::string_view(bytes).substr(left.begin, right.end - left.begin);
+      if (!is(product, both)) product = is(product + 1, both) ? product + 1 : find(both);
+      const Resolved resolved{index_.find(text_of(left), left.hash, token_bytes_), index_.find(text_of(right), right.hash, token_bytes_),
+                              product};
+      if (resolved.left >= 0 && resolved.right >= 0 && product >= 0) out[first + i] = resolved;
     }
-    for (std::size_t i = 0; i < rows; ++i) {
-      const Row& row = block[i];
-      if (row.id[kLeft] >= 0 && row.id[kRight] >= 0 && row.id[kProduct] >= 0)
-        merges_.add(row.id[kLeft], row.id[kRight], row.rank, row.id[kProduct]);
+  }
+}
+
+void RankedBpe::read_merges(const Spec& spec, const std::vector<bool>& found) {
+  constexpr std::size_t kMany = 1 << 16, kAhead = 16;
+  const std::span<const std::string_view> merges = spec.merges;
+  std::vector<Resolved> resolved(merges.size());
+  const std::size_t half = merges.size() < kMany ? merges.size() : merges.size() / 2;
+  const std::span<Resolved> out = resolved;
+  // The second half by another thread.
+  std::future<void> other;
+  if (half < merges.size()) other = std::async(std::launch::async, [&] { resolve(merges.subspan(half), half, found, out.subspan(half)); });
+  resolve(merges.first(half), 0, found, out.first(half));
+  std::size_t skipped = 0, first_skipped = 0;
+  for (std::size_t rank = 0; rank < merges.size(); ++rank) {
+    if (rank == half) other.get();
+    if (rank + kAhead < (rank < half ? half : merges.size())) merges_.prefetch(out[rank + kAhead].left, out[rank + kAhead].right);
+    const auto [left, right, product] = out[rank];
+    if (left >= 0) {
+      merges_.add(left, right, static_cast<std::uint32_t>(rank), product);
+    } else if (skipped++ == 0) {
+      first_skipped = rank;
     }
   }
   if (skipped > 0) {

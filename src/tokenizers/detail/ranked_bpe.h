@@ -1,5 +1,8 @@
 #pragma once
 
+#include <span>
+#include <string>
+#include <string_view>
 #include <vector>
 
 #include "tokenizers/detail/merges.h"
@@ -48,6 +51,14 @@ class RankedBpe : public Tokenizer {
   /// Words are cut by one thread and merged by all.
   void encode_text_parallel(std::string_view text, unsigned threads, std::vector<Id>& ids) const override;
   void encode_word(std::string_view word, Scratch& scratch, IdSink& ids) const;
+
+  /// Of a merge; all -1: one that is skipped.
+  struct Resolved {
+    Id left = -1, right = -1, product = -1;
+  };
+  /// Looks up some merges, the first of which has rank `first_rank`. By several threads at a time.
+  void resolve(std::span<const std::string_view> merges, std::size_t first_rank, const std::vector<bool>& found,
+               std::span<Resolved> out) const;
 
   PreTokenizer pre_tokenizer_;
   bool ignore_merges_;

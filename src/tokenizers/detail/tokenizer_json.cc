@@ -3,9 +3,12 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <deque>
+#include <future>
 #include <limits>
 #include <optional>
+#include <span>
 
 #include "base/error.h"
 #include "tokenizers/detail/json_steps.h"
@@ -167,78 +170,113 @@ class ModelJson {
     has_vocabulary_ ? read_merges() : json_.skip();
   }
 
-  /// A merge that waits until a block of them is looked up: in a large vocabulary nearly every look is a miss of the cache.
-  struct Pair {
-    std::string_view left, right;
-    std::size_t hashes[2];
-    std::int32_t ids[2], product;
-    std::uint32_t rank;
+  /// Merges that wait to be looked up, which is done for many at a time and by another thread: in a large vocabulary nearly every look is a
+  /// miss of the cache.
+  struct Block {
+    struct Pair {
+      std::string_view left, right;
+    };
+    std::vector<Pair> pairs;
+    std::deque<std::string> unescaped;  // halves that are not spelled in the file as they are
+    std::string failure = {};
   };
 
   void read_merges() {
-    constexpr std::size_t kBlock = 64;
+    constexpr std::size_t kBlock = 1 << 14;
     merges_.emplace(vocabulary_.size(), room_ = most_merges());
-    std::vector<Pair> block;
-    std::deque<std::string> unescaped;  // halves that are not spelled in the file as they are
+    Block blocks[2];  // one is filled while the other is looked up
+    std::future<void> busy;
+    std::size_t filling = 0;
     std::string buffers[2];
+    const auto wait = [&] {
+      if (busy.valid()) busy.get();
+      if (const std::string& failure = blocks[filling ^ 1].failure; !failure.empty()) json_.fail(failure);
+    };
     const auto keep = [&](std::string_view text) {
-      return text.data() == buffers[0].data() || text.data() == buffers[1].data() ? std::string_view(unescaped.emplace_back(text)) : text;
+      const bool buffered = text.data() == buffers[0].data() || text.data() == buffers[1].data();
+      return buffered ? std::string_view(blocks[filling].unescaped.emplace_back(text)) : text;
     };
     const auto add = [&](std::string_view left, std::string_view right) {
-      block.push_back({.left = keep(left), .right = keep(right), .hashes = {}, .ids = {}, .product = -1, .rank = 0});
-      if (block.size() < kBlock) return;
-      add_merges(block);
-      block.clear();
-      unescaped.clear();
+      blocks[filling].pairs.push_back({left, right});
+      if (blocks[filling].pairs.size() < kBlock) return;
+      wait();
+      busy = std::async(std::launch::async, [this, block = &blocks[filling]] { add_merges(*block); });
+      filling ^= 1;
+      blocks[filling].pairs.clear();
+      blocks[filling].unescaped.clear();
     };
     json_.array([&] {
       if (json_.kind() == JsonReader::Kind::string) {
-        const std::string_view merge = json_.string(buffers[0]);
+        const std::string_view merge = keep(json_.string(buffers[0]));
         const std::size_t space = merge.find(' ');
         if (space == merge.npos || merge.find(' ', space + 1) != merge.npos) json_.fail("a merge is two tokens with a space between");
-        if (merge.data() != buffers[0].data()) return add(merge.substr(0, space), merge.substr(space + 1));
-        const std::string_view whole = keep(merge);
-        return add(whole.substr(0, space), whole.substr(space + 1));
+        return add(merge.substr(0, space), merge.substr(space + 1));
       }
       std::string_view parts[2];
       std::size_t n = 0;
       json_.array([&] {
         if (n >= 2) json_.fail("a merge is of two tokens");
-        parts[n] = json_.string(buffers[n]);
+        parts[n] = keep(json_.string(buffers[n]));
         ++n;
       });
       if (n != 2) json_.fail("a merge is of two tokens");
       add(parts[0], parts[1]);
     });
-    add_merges(block);
+    wait();
+    add_merges(blocks[filling]);
+    if (!blocks[filling].failure.empty()) json_.fail(blocks[filling].failure);
   }
 
-  void add_merges(std::vector<Pair>& block) {
-    for (Pair& pair : block) {
-      pair.hashes[0] = vocabulary_.prefetch(pair.left);
-      pair.hashes[1] = vocabulary_.prefetch(pair.right);
-    }
-    for (const Pair& pair : block) vocabulary_.prefetch_guess(pair.hashes[0]), vocabulary_.prefetch_guess(pair.hashes[1]);
+  /// Where something is wrong it says so in the block.
+  void add_merges(Block& block) {
+    constexpr std::size_t kTogether = 32;
+    struct Row {
+      std::size_t hashes[2];
+      std::int32_t ids[2], product;
+    };
+    std::array<Row, kTogether> rows;
     std::string both;
-    for (Pair& pair : block) {
-      pair.ids[0] = vocabulary_.find(pair.left, pair.hashes[0]), pair.ids[1] = vocabulary_.find(pair.right, pair.hashes[1]);
-      if (pair.right.size() < prefix_.size()) json_.fail("a merge whose right half lacks the prefix of continuing tokens");
-      both.assign(pair.left);
-      both += pair.right.substr(prefix_.size());
-      const auto is = [&](std::int32_t id) {
-        return vocabulary_.has(static_cast<std::size_t>(id)) && vocabulary_[static_cast<std::size_t>(id)] == both;
-      };
-      // A merge mostly makes the same token as the one before, or the next.
-      if (!is(last_product_)) last_product_ = is(last_product_ + 1) ? last_product_ + 1 : vocabulary_.find(both);
-      if (pair.ids[0] < 0 || pair.ids[1] < 0 || last_product_ < 0)
-        json_.fail(fmt::format("merge {} '{} {}' names or makes a token that is not in the vocabulary", rank_, pair.left.substr(0, 40),
-                               pair.right.substr(0, 40)));
-      if (rank_ == room_) json_.fail("merges that are arrays among merges that are strings");
-      pair.product = last_product_;
-      pair.rank = rank_++;
-      merges_->prefetch(pair.ids[0], pair.ids[1]);
+    for (std::size_t first = 0; first < block.pairs.size(); first += kTogether) {
+      const std::span<const Block::Pair> pairs = std::span(block.pairs).subspan(first, std::min(kTogether, block.pairs.size() - first));
+      for (std::size_t i = 0; i < pairs.size(); ++i)
+        rows[i].hashes[0] = vocabulary_.prefetch(pairs[i].left), rows[i].hashes[1] = vocabulary_.prefetch(pairs[i].right);
+      for (std::size_t i = 0; i < pairs.size(); ++i)
+        for (const std::size_t hash : rows[i].hashes) vocabulary_.prefetch_end(hash);
+      for (std::size_t i = 0; i < pairs.size(); ++i)
+        for (const std::size_t hash : rows[i].hashes) vocabulary_.prefetch_bytes(hash);
+      for (std::size_t i = 0; i < pairs.size(); ++i) {
+        const auto [left, right] = pairs[i];
+        Row& row = rows[i];
+        row.ids[0] = vocabulary_.find(left, row.hashes[0]), row.ids[1] = vocabulary_.find(right, row.hashes[1]);
+        if (right.size() < prefix_.size()) return void(block.failure = "a merge whose right half lacks the prefix of continuing tokens");
+        const std::string_view tail = right.substr(prefix_.size());
+        const auto is = [&](std::int32_t id) {
+          if (!vocabulary_.has(static_cast<std::size_t>(id))) return false;
+          const std::string_view token = vocabulary_[static_cast<std::size_t>(id)];
+          return token.size() == left.size() + tail.size() && TokenIndex::equal(token.substr(0, left.size()), left) &&
+                 TokenIndex::equal(token.substr(left.size()), tail);
+        };
+        // A merge mostly makes the same token as the one before, or the next.
+        if (!is(last_product_)) {
+          if (is(last_product_ + 1)) {
+            ++last_product_;
+          } else {
+            both.assign(left);
+            both += tail;
+            last_product_ = vocabulary_.find(both);
+          }
+        }
+        if (row.ids[0] < 0 || row.ids[1] < 0 || last_product_ < 0) {
+          block.failure = fmt::format("merge {} '{} {}' names or makes a token that is not in the vocabulary", rank_ + i,
+                                      left.substr(0, 40), right.substr(0, 40));
+          return;
+        }
+        row.product = last_product_;
+        merges_->prefetch(row.ids[0], row.ids[1]);
+      }
+      if (pairs.size() > room_ - rank_) return void(block.failure = "merges that are arrays among merges that are strings");
+      for (std::size_t i = 0; i < pairs.size(); ++i) merges_->set(rows[i].ids[0], rows[i].ids[1], rank_++, rows[i].product);
     }
-    for (const Pair& pair : block) merges_->set(pair.ids[0], pair.ids[1], pair.rank, pair.product);
   }
 
   /// No fewer than the merges of the array that comes next: each has two quotes, or four where it is an array of its own.
@@ -358,10 +396,10 @@ std::unique_ptr<Tokenizer> read_tokenizer_json(std::string_view text, const Toke
           throw Error(Code::data_corrupt,
                       fmt::format("the post-processor adds token {} where the vocabulary has {} tokens", id, spec.tokens.size()));
   }
-  const bool ends_in_bytes = pipeline.cutter.ends_in_bytes();
+  const bool bytes = pipeline.cutter.ends_in_bytes() && model->can_be_bytes();
   // The texts of `spec` are those of the vocabulary, so it must not change before they are copied.
-  if (ends_in_bytes && model->can_be_bytes()) pipeline.cutter.drop_spelling();
-  pipeline.make_model = [&] { return model->make(ends_in_bytes && model->can_be_bytes()); };
+  if (bytes) pipeline.cutter.drop_spelling();
+  pipeline.make_model = [&] { return model->make(bytes); };
   return make_pipeline_tokenizer(spec, std::move(pipeline));
 }
 

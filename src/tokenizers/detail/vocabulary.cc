@@ -1,3 +1,4 @@
+#include <array>
 #include <limits>
 
 #include "base/error.h"
@@ -25,10 +26,15 @@ Vocabulary::Vocabulary(std::span<const std::string_view> tokens, const std::vect
 void Vocabulary::index() {
   index_ = TokenIndex(size());
   count_ = 0;
-  for (std::size_t id = 0; id < size(); ++id) {
-    if (!present_[id]) continue;
-    index_.add((*this)[id], static_cast<std::int32_t>(id), *this);
-    ++count_;
+  constexpr std::size_t kAhead = 16;  // what is added soon is fetched already
+  std::array<std::size_t, kAhead> hashes{};
+  for (std::size_t id = 0; id < size() + kAhead; ++id) {
+    std::size_t& hash = hashes[id % kAhead];
+    if (const std::size_t now = id - kAhead; id >= kAhead && present_[now]) {
+      index_.add((*this)[now], hash, static_cast<std::int32_t>(now), *this);
+      ++count_;
+    }
+    if (id < size()) hash = prefetch((*this)[id]);
   }
 }
 

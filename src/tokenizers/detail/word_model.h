@@ -29,16 +29,17 @@ class Vocabulary {
   }
   bool has(std::size_t id) const { return id < size() && present_[id]; }
   std::int32_t find(std::string_view text) const { return index_.find(text, *this); }
-  // For many at a time: prefetch() gives the hash for the others.
+  // For many at a time: prefetch() gives the hash for the others, which are called one after the other for all of them.
   std::size_t prefetch(std::string_view text) const {
     const std::size_t hash = TokenIndex::hash_of(text);
     index_.prefetch(hash);
     return hash;
   }
-  void prefetch_guess(std::size_t hash) const {
-    const std::int32_t id = index_.guess(hash);
-    if (id < 0) return;
-    __builtin_prefetch(&ends_[static_cast<std::size_t>(id)]);
+  void prefetch_end(std::size_t hash) const {
+    if (const std::int32_t id = index_.guess(hash); id >= 0) __builtin_prefetch(&ends_[static_cast<std::size_t>(id)]);
+  }
+  void prefetch_bytes(std::size_t hash) const {
+    if (const std::int32_t id = index_.guess(hash); id >= 0) __builtin_prefetch((*this)[static_cast<std::size_t>(id)].data());
   }
   std::int32_t find(std::string_view text, std::size_t hash) const { return index_.find(text, hash, *this); }
   /// Whether every token is in GPT-2's spelling of bytes; and makes them those bytes.
