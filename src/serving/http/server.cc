@@ -149,6 +149,7 @@ class Server::Loop {
   void run() {
     asio::co_spawn(io_, accept(), asio::detached);
     io_.run();
+    workers_.stop();
   }
 
   void drain(std::chrono::milliseconds most) {

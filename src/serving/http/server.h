@@ -97,7 +97,7 @@ class Server {
   const std::string& host() const;
   std::uint16_t port() const;
 
-  /// Serves on the calling thread until stop() or the end of a drain.
+  /// Serves on the calling thread until stop() or the end of a drain. No handler runs any more when it returns.
   void run();
   /// From any thread. New requests get 503 with Retry-After, what runs may go on for `most`; then run() returns.
   void drain(std::chrono::milliseconds most);

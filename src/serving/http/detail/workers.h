@@ -18,13 +18,17 @@ class Workers {
   Workers(unsigned threads, std::size_t waiting) : most_waiting_(waiting) {
     for (unsigned i = 0; i < std::max(threads, 1u); ++i) threads_.emplace_back([this] { run(); });
   }
-  ~Workers() {
+  ~Workers() { stop(); }
+  /// Waits for the jobs in hand; those that wait are dropped.
+  void stop() {
     {
       const std::lock_guard lock(mutex_);
       stop_ = true;
     }
     wake_.notify_all();
     for (std::thread& thread : threads_) thread.join();
+    threads_.clear();
+    jobs_.clear();
   }
   /// False when too many wait already.
   bool add(std::function<void()> job) {
