@@ -9,6 +9,8 @@ namespace {
 
 [[noreturn]] void fail(std::string message) { throw Error(Code::invalid_argument, std::move(message)); }
 
+[[noreturn]] void not_an_expression() { throw Error(Code::internal, "a statement where an expression should be"); }
+
 std::string_view comparison_symbol(Comparison c) {
   static constexpr std::string_view kSymbols[] = {"==", "!=", "<", "<=", ">", ">=", "in", "not in"};
   return kSymbols[static_cast<std::size_t>(c)];
@@ -32,10 +34,10 @@ Value Render::undefined(const Value& owner, const Value& name) const {
   return v;
 }
 
-// Leaves come first, and everything else has a function of its own, so that this one needs no frame.
 Value Render::evaluate(NodeId id) {
   const Node& n = node(id);
-  step(n);
+  if (counted(n)) [[unlikely]]
+    return evaluate_checked(id);
   switch (n.kind) {
     case NodeKind::constant: return program_.constants[static_cast<std::size_t>(n.a)];
     case NodeKind::name: return lookup(n);
@@ -54,16 +56,26 @@ Value Render::evaluate(NodeId id) {
     case NodeKind::binary: return evaluate_binary(n);
     case NodeKind::negative: return evaluate_negative(n);
     case NodeKind::positive: return evaluate_positive(n);
-    case NodeKind::logical_not: {
-      const Deeper deeper(*this);
-      return Value::of(!holds(n.a));
-    }
+    case NodeKind::logical_not: return evaluate_not(n);
     case NodeKind::logical_and:
     case NodeKind::logical_or: return evaluate_logic(n);
-    case NodeKind::compare: return Value::of(evaluate_compare(n));
+    case NodeKind::compare: return evaluate_comparison(n);
     case NodeKind::conditional: return evaluate_conditional(n);
-    default: throw Error(Code::internal, "a statement where an expression should be");
+    default: not_an_expression();
   }
+}
+
+Value Render::evaluate_checked(NodeId id) {
+  check_steps();
+  --steps_;
+  return evaluate(id);
+}
+
+Value Render::evaluate_comparison(const Node& n) { return Value::of(evaluate_compare(n)); }
+
+Value Render::evaluate_not(const Node& n) {
+  const Deeper deeper(*this);
+  return Value::of(!holds(n.a));
 }
 
 bool Render::holds(NodeId id) {
@@ -533,7 +545,7 @@ Value Render::call_macro(const Macro& macro, const Arguments& arguments) {
     throw Error(Code::resource_exhausted, "macros call each other deeper than " + std::to_string(budget_.recursion));
   const MacroNode& n = *macro.node;
   const auto name = [&] { return macro.name.is(Kind::string) ? string_repr(macro.name.text()) : std::string("None"); };
-  Writer text(heap_);
+  Writer text(heap_, std::move(spare_));
   Writer* outer_out = std::exchange(out_, &text);
   Scope* outer = scope_;
   scope_ = open_scope(macro.scope, n.scope_size);
@@ -570,7 +582,7 @@ Value Render::call_macro(const Macro& macro, const Arguments& arguments) {
   scope_ = outer;
   out_ = outer_out;
   --calls_;
-  return text.take(escaping_);
+  return finish(text);
 }
 
 Value Render::call_loop(Loop& loop, const Arguments& arguments) {
@@ -578,14 +590,14 @@ Value Render::call_loop(Loop& loop, const Arguments& arguments) {
   if (arguments.positional.size() != 1 || !arguments.named.empty()) fail("loop() takes one argument");
   if (++calls_ > budget_.recursion)
     throw Error(Code::resource_exhausted, "a loop recurses deeper than " + std::to_string(budget_.recursion));
-  Writer text(heap_);
+  Writer text(heap_, std::move(spare_));
   Writer* outer_out = std::exchange(out_, &text);
   Scope* outer = std::exchange(scope_, loop.scope);
   iterate_loop(*loop.node, arguments.positional[0], loop.depth0 + 1);
   scope_ = outer;
   out_ = outer_out;
   --calls_;
-  return text.take(escaping_);
+  return finish(text);
 }
 
 }  // namespace quern::templates

@@ -11,8 +11,8 @@ namespace {
 
 constexpr std::size_t kBetweenLooks = 256;  // steps from one look at the clock to the next: one may take a ms, for texts of 100 MB
 
-thread_local Render* running = nullptr;  // the innermost of this thread
-thread_local std::string spare;          // the memory of the last render's text
+thread_local Render* running = nullptr;   // the innermost of this thread
+thread_local std::size_t expected = 256;  // about how long the next text will be: as the last one
 
 }  // namespace
 
@@ -25,12 +25,13 @@ Render::Render(const Program& program, const Value& context, const Budget& budge
       budget_(budget),
       heap_(budget.value_bytes),
       context_(context),
-      writer_(heap_, budget.output_bytes, std::move(spare)),
+      writer_(heap_, budget.output_bytes),
       out_(&writer_),
       known_(heap_.array<Value>(program.names.size())),
       next_check_(std::min(kBetweenLooks, budget.steps + 1)) {
   std::fill_n(known_, program.names.size(), Value::of(Kind::absent));
   if (!context.is(Kind::dict)) throw Error(Code::invalid_argument, "the context of a template must be a dict");
+  writer_.text().reserve(expected);
   scope_ = open_scope(nullptr, program.scope_size);
 }
 
@@ -44,9 +45,8 @@ void Render::run() {
 }
 
 Render::~Render() {
-  if (writer_.text().capacity() > (64 << 10)) return;  // most prompts are shorter
-  spare = std::move(writer_.text());
-  spare.clear();
+  constexpr std::size_t kMost = 64 << 10;
+  expected = std::min(kMost, length_ + length_ / 8);
 }
 
 void Render::Deeper::too_deep(Render& render) {
@@ -93,7 +93,7 @@ void Render::clear(Scope& scope) {
   std::fill_n(scope.cells, scope.size, Value::of(Kind::absent));
 }
 
-const Value& Render::lookup_further(const Node& name) {
+Value Render::lookup_further(const Node& name) {
   for (std::int32_t i = name.d; i != kNoNode;) {
     const Place& place = program_.places[static_cast<std::size_t>(i)];
     const Scope* scope = scope_;
@@ -104,7 +104,7 @@ const Value& Render::lookup_further(const Node& name) {
   return known(name.a);
 }
 
-const Value& Render::find_known(NameId name) {
+Value Render::find_known(NameId name) {
   Value& known = known_[static_cast<std::size_t>(name)];
   const NameInfo& info = program_.names[static_cast<std::size_t>(name)];
   if (const Value* found = context_.dict->find(info.text.text())) {
@@ -118,28 +118,53 @@ const Value& Render::find_known(NameId name) {
   return known;
 }
 
+Render::Flow Render::execute(NodeId id) {
+  const Node& n = node(id);
+  if (counted(n)) [[unlikely]]
+    return execute_checked(id);
+  switch (n.kind) {
+    case NodeKind::text: return execute_text(n);
+    case NodeKind::output: return execute_output(n);
+    case NodeKind::sequence: return execute_items(n);
+    case NodeKind::choice: return execute_choice(n);
+    case NodeKind::loop: return execute_loop(program_.loops[static_cast<std::size_t>(n.a)]);
+    case NodeKind::assign: return execute_assign(n);
+    default: return execute_rare(n);
+  }
+}
+
+Render::Flow Render::execute_checked(NodeId id) {
+  check_steps();
+  --steps_;
+  return execute(id);
+}
+
+Render::Flow Render::execute_text(const Node& n) {
+  out_->add(*program_.constants[static_cast<std::size_t>(n.a)].string);
+  return Flow::next;
+}
+
+Render::Flow Render::execute_output(const Node& n) {
+  const Deeper deeper(*this);
+  output(n);
+  return Flow::next;
+}
+
+Render::Flow Render::execute_assign(const Node& n) {
+  const Deeper deeper(*this);
+  assign(n.a, evaluate(n.b));
+  return Flow::next;
+}
+
 Render::Flow Render::execute_items(const Node& n) {
+  const Deeper deeper(*this);
   for (std::int32_t i = 0; i < n.count; ++i)
     if (const Flow flow = execute(child(n, i)); flow != Flow::next) return flow;
   return Flow::next;
 }
 
-Render::Flow Render::execute(NodeId id) {
-  const Node& n = node(id);
-  step(n);
-  if (n.kind == NodeKind::text) return out_->add(*program_.constants[static_cast<std::size_t>(n.a)].string), Flow::next;
-  const Deeper deeper(*this);
-  switch (n.kind) {
-    case NodeKind::output: return output(n), Flow::next;
-    case NodeKind::sequence: return execute_items(n);
-    case NodeKind::choice: return execute_choice(n);
-    case NodeKind::loop: return execute_loop(program_.loops[static_cast<std::size_t>(n.a)]);
-    case NodeKind::assign: return assign(n.a, evaluate(n.b)), Flow::next;
-    default: return execute_rare(n);
-  }
-}
-
 Render::Flow Render::execute_rare(const Node& n) {
+  const Deeper deeper(*this);
   switch (n.kind) {
     case NodeKind::set_block: {
       Value text;
@@ -234,6 +259,7 @@ void Render::output(const Node& n) {
 }
 
 Render::Flow Render::execute_choice(const Node& n) {
+  const Deeper deeper(*this);
   std::int32_t i = 0;
   for (; i + 1 < n.count; i += 2)
     if (holds(child(n, i))) return execute(child(n, i + 1));
@@ -273,15 +299,23 @@ Render::Flow Render::with(const Node& n) {
 }
 
 Render::Flow Render::capture(NodeId body, std::int32_t slots, Value& text) {
-  Writer writer(heap_);
+  Writer writer(heap_, std::move(spare_));
   Writer* outer_out = std::exchange(out_, &writer);
   Scope* outer = scope_;
   scope_ = open_scope(outer, slots);
   const Flow flow = execute(body);
   scope_ = outer;
   out_ = outer_out;
-  text = writer.take(escaping_);
+  text = finish(writer);
   return flow;
+}
+
+// What was captured, as a value; keeps the writer's memory for the next.
+Value Render::finish(Writer& writer) {
+  const Value text = writer.take(escaping_);
+  spare_ = std::move(writer.text());
+  spare_.clear();
+  return text;
 }
 
 Value Render::make_macro(const MacroNode& macro) {
@@ -369,7 +403,7 @@ void render_with(const Program& program, const Value& context, const Budget& bud
   try {
     render.emplace(program, context, budget);
     render->run();
-    use(render->out());
+    use(render->finish());
   } catch (Error& error) {
     error.in(position(program.name, program.source, render ? render->offset() : 0));
     throw;
@@ -393,7 +427,7 @@ Template& Template::operator=(Template&&) noexcept = default;
 
 std::string Template::render(const Value& context, const Budget& budget) const {
   std::string text;
-  render_with(*program_, context, budget, [&](const Writer& out) { text = out.text(); });
+  render_with(*program_, context, budget, [&](Writer& out) { text = std::move(out.text()); });
   return text;
 }
 

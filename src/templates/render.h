@@ -10,7 +10,8 @@
 #include "templates/template.h"
 #include "templates/text.h"
 
-// The interpreter: one object a render.
+// The interpreter: one object a render. evaluate() and execute() only count and branch: what they branch to stays out of them, so that they
+// need no stack frame.
 namespace quern::templates {
 
 /// The names of one block, a cell each, absent until they are defined. It lives in the heap, so that macros may keep the scope they were
@@ -52,7 +53,11 @@ class Render {
   Render(const Program& program, const Value& context, const Budget& budget);
   ~Render();
   void run();
-  Writer& out() { return *out_; }
+  /// What was rendered.
+  Writer& finish() {
+    length_ = writer_.text().size();
+    return writer_;
+  }
   /// Source offset of what was being evaluated last.
   std::uint32_t offset() const { return offset_; }
 
@@ -84,42 +89,50 @@ class Render {
 
   // Statements (render.cc)
   Flow execute(NodeId id);
-  Flow execute_rare(const Node& node);
-  Flow execute_items(const Node& node);
-  Flow execute_loop(const LoopNode& node);
+  [[gnu::noinline]] Flow execute_checked(NodeId id);
+  [[gnu::noinline]] Flow execute_text(const Node& node);
+  [[gnu::noinline]] Flow execute_output(const Node& node);
+  [[gnu::noinline]] Flow execute_assign(const Node& node);
+  [[gnu::noinline]] Flow execute_rare(const Node& node);
+  [[gnu::noinline]] Flow execute_items(const Node& node);
+  [[gnu::noinline]] Flow execute_loop(const LoopNode& node);
   Flow iterate_loop(const LoopNode& node, Value iterable, std::int64_t depth0);
-  Flow execute_choice(const Node& node);
+  [[gnu::noinline]] Flow execute_choice(const Node& node);
   void output(const Node& node);
   void print(const Value& value);
   void assign(NodeId target, const Value& value);
   void assign_many(const Node& target, const Value& value);
   Flow with(const Node& node);
   Flow capture(NodeId body, std::int32_t slots, Value& text);
+  Value finish(Writer& writer);
   Value make_macro(const MacroNode& node);
   bool pull(Loop& loop);
 
   // Expressions (evaluate.cc)
   Value evaluate(NodeId id);
-  Value evaluate_attribute(const Node& node);
-  Value evaluate_item(const Node& node);
-  Value evaluate_slice(const Node& node);
-  Value evaluate_binary(const Node& node);
-  Value evaluate_positive(const Node& node);
-  Value evaluate_negative(const Node& node);
-  Value evaluate_logic(const Node& node);
-  Value evaluate_conditional(const Node& node);
+  [[gnu::noinline]] Value evaluate_checked(NodeId id);
+  [[gnu::noinline]] Value evaluate_not(const Node& node);
+  [[gnu::noinline]] Value evaluate_comparison(const Node& node);
+  [[gnu::noinline]] Value evaluate_attribute(const Node& node);
+  [[gnu::noinline]] Value evaluate_item(const Node& node);
+  [[gnu::noinline]] Value evaluate_slice(const Node& node);
+  [[gnu::noinline]] Value evaluate_binary(const Node& node);
+  [[gnu::noinline]] Value evaluate_positive(const Node& node);
+  [[gnu::noinline]] Value evaluate_negative(const Node& node);
+  [[gnu::noinline]] Value evaluate_logic(const Node& node);
+  [[gnu::noinline]] Value evaluate_conditional(const Node& node);
   bool holds(NodeId id);  // truth(evaluate(id))
   bool holds_logic(const Node& node);
-  Value evaluate_sum(const Node& node);
-  Value evaluate_join(const Node& node);
-  bool evaluate_compare(const Node& node);
+  [[gnu::noinline]] Value evaluate_sum(const Node& node);
+  [[gnu::noinline]] Value evaluate_join(const Node& node);
+  [[gnu::noinline]] bool evaluate_compare(const Node& node);
   bool compare_pair(Comparison comparison, const Value& left, const Value& right);
-  Value evaluate_dict(const Node& node);
-  Value evaluate_list(const Node& node, Sequence type);
-  Value evaluate_call(const Node& node, const Value* caller = nullptr);
-  Value evaluate_filter(const Node& node);
+  [[gnu::noinline]] Value evaluate_dict(const Node& node);
+  [[gnu::noinline]] Value evaluate_list(const Node& node, Sequence type);
+  [[gnu::noinline]] Value evaluate_call(const Node& node, const Value* caller = nullptr);
+  [[gnu::noinline]] Value evaluate_filter(const Node& node);
   Value apply_filter(const Node& node, const Value& input);
-  Value evaluate_test(const Node& node);
+  [[gnu::noinline]] Value evaluate_test(const Node& node);
   Value apply_chain(NodeId chain, const Value& text);
   struct CallValues;
   void collect(std::int32_t id, CallValues& values, const Value* caller = nullptr);
@@ -130,28 +143,32 @@ class Render {
   Value call_loop(Loop& loop, const Arguments& arguments);
   Value undefined(const Value& owner, const Value& name) const;
 
-  const Value& lookup(const Node& name) {
+  Value lookup(const Node& name) {
     if (name.b == kNoNode) return known(name.a);
     const Scope* scope = scope_;
     for (std::int32_t i = name.c; i > 0; --i) scope = scope->outer;
     const Value& value = scope->cells[name.b];
     return value.given() ? value : lookup_further(name);
   }
-  const Value& lookup_further(const Node& name);
-  const Value& known(NameId name) {
+  [[gnu::noinline]] Value lookup_further(const Node& name);
+  Value known(NameId name) {
     const Value& value = known_[static_cast<std::size_t>(name)];
     return value.given() ? value : find_known(name);
   }
-  const Value& find_known(NameId name);
+  [[gnu::noinline]] Value find_known(NameId name);
   void define(std::int32_t slot, const Value& value) { scope_->cells[slot] = value; }
   Scope* open_scope(Scope* outer, std::int32_t size);
   void clear(Scope& scope);
   const Node& node(NodeId id) const { return program_.nodes[static_cast<std::size_t>(id)]; }
   NodeId child(const Node& n, std::int32_t i) const { return program_.lists[static_cast<std::size_t>(n.first + i)]; }
   void step(const Node& n) {
-    offset_ = n.offset;
-    if (++steps_ >= next_check_) [[unlikely]]
+    if (counted(n)) [[unlikely]]
       check_steps();
+  }
+  // True when it is time to check.
+  bool counted(const Node& n) {
+    offset_ = n.offset;
+    return ++steps_ >= next_check_;
   }
   void check_steps();
   void check_time();
@@ -163,6 +180,8 @@ class Render {
   Writer writer_;
   Writer* out_;
   Scope* scope_;
+  std::string spare_;       // memory of the last text that was captured
+  std::size_t length_ = 0;  // of the rendered text
   std::vector<std::unique_ptr<Error>> failures_;
   Value* known_;  // names of the context and globals, looked up at their first use
   std::uint32_t offset_ = 0;

@@ -231,6 +231,17 @@ void Writer::check_room(std::size_t bytes) const {
     throw Error(Code::resource_exhausted, "the template's text is longer than " + std::to_string(limit_) + " bytes");
 }
 
+void Writer::change_origin(bool untrusted) {
+  if (!text_.empty()) spans_.push_back({end(), untrusted_});
+  untrusted_ = untrusted;
+}
+
+std::vector<Span> Writer::spans() const {
+  std::vector<Span> all = spans_;
+  if (!text_.empty()) all.push_back({end(), untrusted_});
+  return all;
+}
+
 void Writer::add(const String& s, std::size_t from, std::size_t to) {
   const std::string_view view = s.view();
   if (s.span_count == 0) return add(view.substr(from, to - from), s.untrusted);
@@ -250,19 +261,21 @@ void Writer::add_repeated(const String& s, std::size_t times) {
 }
 
 bool Writer::any_untrusted() const {
-  return std::any_of(spans_.begin(), spans_.end(), [](const Span& s) { return s.untrusted; });
+  if (!spans_.empty()) return true;  // of two origins
+  return untrusted_ && !text_.empty();
 }
 
 Value Writer::take(bool markup) {
   char* bytes = heap_.array<char>(text_.size());
   std::copy(text_.begin(), text_.end(), bytes);
   String* s = heap_.make<String>();
-  *s = {bytes, static_cast<std::uint32_t>(text_.size()), 0, nullptr, !spans_.empty() && spans_[0].untrusted};
-  if (spans_.size() > 1) {
-    Span* spans = heap_.array<Span>(spans_.size());
-    std::copy(spans_.begin(), spans_.end(), spans);
+  *s = {bytes, static_cast<std::uint32_t>(text_.size()), 0, nullptr, untrusted_ && !text_.empty()};
+  if (!spans_.empty()) {
+    Span* spans = heap_.array<Span>(spans_.size() + 1);
+    *std::copy(spans_.begin(), spans_.end(), spans) = {end(), untrusted_};
     s->spans = spans;
-    s->span_count = static_cast<std::uint32_t>(spans_.size());
+    s->span_count = static_cast<std::uint32_t>(spans_.size() + 1);
+    s->untrusted = spans[0].untrusted;
   }
   return Value::of(s, markup);
 }

@@ -80,21 +80,18 @@ std::string ascii(std::string_view repr);
 /// Collects text with its origin; every byte counts against the heap's limit and `limit`.
 class Writer {
  public:
+  explicit Writer(Heap& heap, std::size_t limit = kMost) : heap_(heap), limit_(limit) {}
   /// `memory` is an empty string whose memory is used.
-  explicit Writer(Heap& heap, std::size_t limit = std::size_t{1} << 30, std::string memory = {})
-      : heap_(heap), limit_(limit), text_(std::move(memory)) {}
+  Writer(Heap& heap, std::string memory) : heap_(heap), limit_(kMost), text_(std::move(memory)) {}
 
   void add(std::string_view text, bool untrusted = false) {
     if (text.empty()) return;
     if (text.size() > limit_ - text_.size()) [[unlikely]]
       check_room(text.size());
     heap_.charge(text.size());
+    if (untrusted != untrusted_) [[unlikely]]
+      change_origin(untrusted);
     text_.append(text);
-    const auto end = static_cast<std::uint32_t>(text_.size());
-    if (!spans_.empty() && spans_.back().untrusted == untrusted)
-      spans_.back().end = end;
-    else
-      spans_.push_back({end, untrusted});
   }
   void add(const String& s) { s.span_count == 0 ? add(s.view(), s.untrusted) : add(s, 0, s.size); }
   void add(const String& s, std::size_t from, std::size_t to);
@@ -104,16 +101,21 @@ class Writer {
 
   const std::string& text() const { return text_; }
   std::string& text() { return text_; }
-  const std::vector<Span>& spans() const { return spans_; }
+  std::vector<Span> spans() const;
   bool any_untrusted() const;
 
  private:
+  static constexpr std::size_t kMost = std::size_t{1} << 30;
+
   void check_room(std::size_t bytes) const;
+  void change_origin(bool untrusted);
+  std::uint32_t end() const { return static_cast<std::uint32_t>(text_.size()); }
 
   Heap& heap_;
   std::size_t limit_;
   std::string text_;
-  std::vector<Span> spans_;
+  std::vector<Span> spans_;  // all but the last, which ends where the text does
+  bool untrusted_ = false;   // of the last
 };
 
 bool any_untrusted(const String& s);
