@@ -113,6 +113,7 @@ Value Render::evaluate_slice(const Node& n) {
   const auto part = [&](NodeId bound) { return bound == kNoNode ? Value::none() : evaluate(bound); };
   const Value object = evaluate(n.a), start = part(n.b), stop = part(n.c), step_by = part(n.d);
   offset_ = n.offset;
+  if (object.is(Kind::undefined)) fail_undefined(object);
   work(object.is(Kind::string) ? object.string->size : 0);
   try {
     return slice(heap_, object, start, stop, step_by);

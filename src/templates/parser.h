@@ -56,7 +56,6 @@ class Parser {
   NodeId postfix(NodeId node);
   NodeId filters_and_tests(NodeId node);
   NodeId subscript(NodeId object);
-  bool is_literal(NodeId id) const;
   std::size_t line_of(std::size_t offset);
   NodeId call(NodeId callee);
   NodeId filter(NodeId input, bool inline_start);

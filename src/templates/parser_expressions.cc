@@ -377,18 +377,6 @@ NodeId Parser::filters_and_tests(NodeId node) {
   }
 }
 
-// What jinja2 folds while it compiles, where a subscript that Python refuses is undefined and no error.
-bool Parser::is_literal(NodeId id) const {
-  if (id == kNoNode) return true;
-  const Node& node = program_.nodes[static_cast<std::size_t>(id)];
-  if (node.kind == NodeKind::constant) return true;
-  if (node.kind == NodeKind::negative || node.kind == NodeKind::positive) return is_literal(node.a);
-  if (node.kind != NodeKind::list && node.kind != NodeKind::tuple && node.kind != NodeKind::dict) return false;
-  for (std::int32_t i = 0; i < node.count; ++i)
-    if (!is_literal(program_.lists[static_cast<std::size_t>(node.first + i)])) return false;
-  return true;
-}
-
 NodeId Parser::subscript(NodeId object) {
   const Token token = take();
   if (token.text == ".") {
@@ -417,9 +405,6 @@ NodeId Parser::subscript(NodeId object) {
     if (!current_.is_symbol(":") && !current_.is_symbol("]")) stop = expression();
     if (skip_symbol(":") && !current_.is_symbol("]")) step = expression();
     expect_symbol("]");
-    if (is_literal(object) && is_literal(first) && is_literal(stop) && is_literal(step))
-      return make({.kind = NodeKind::constant_slice, .offset = at(token), .a = object, .b = first, .c = stop, .d = step},
-                  {object, first, stop, step});
     return make({.kind = NodeKind::slice, .offset = at(token), .a = object, .b = first, .c = stop, .d = step}, {object, first, stop, step});
   }
   expect_symbol("]");

@@ -22,7 +22,7 @@ enum class NodeKind : std::uint8_t {
   attribute,       // a: object, b: name
   item,            // a: object, b: key
   slice,           // a: object, b: start, c: stop, d: step
-  constant_slice,  // the same of literals: what cannot be sliced is undefined
+  constant_slice,  // the same inside of a constant expression: what cannot be sliced is undefined
   call,            // a: callee, b: arguments
   filter,          // a: input (none: the text of a filter block), b: arguments, c: filter, d: name
   test,            // a: input, b: arguments, c: test, d: name

@@ -10,7 +10,7 @@ namespace {
 
 class Resolver {
  public:
-  explicit Resolver(Program& program) : program_(program), bindings_(program.names.size()) {
+  explicit Resolver(Program& program) : program_(program), bindings_(program.names.size()), folded_(program.nodes.size(), kUnknown) {
     escapes_ = std::any_of(program.nodes.begin(), program.nodes.end(), [](const Node& n) { return n.kind == NodeKind::autoescape; });
   }
 
@@ -227,9 +227,53 @@ class Resolver {
         break;
       case NodeKind::attribute: visit(n.a); break;
       default:  // a, b, c and d, where they are there, are nodes; and so are the items
+        if (n.kind == NodeKind::output || constant(id)) {
+          for (const NodeId part : {n.a, n.b, n.c, n.d}) soften(part);
+          for (std::int32_t i = 0; i < n.count; ++i) soften(child(n, i));
+        }
         for (const NodeId part : {n.a, n.b, n.c, n.d}) visit(part);
         visit_items(n);
     }
+  }
+
+  // ---- Constants
+
+  // Whether jinja2 evaluates the expression while it compiles (of filters and tests this is not asked).
+  bool constant(NodeId id) {
+    if (id == kNoNode) return true;
+    Folded& known = folded_[static_cast<std::size_t>(id)];
+    if (known == kUnknown) known = find_constant(node(id)) ? kConstant : kVariable;
+    return known == kConstant;
+  }
+  bool find_constant(const Node& n) {
+    switch (n.kind) {
+      case NodeKind::constant: return true;
+      case NodeKind::item:
+      case NodeKind::slice:
+      case NodeKind::constant_slice:
+      case NodeKind::list:
+      case NodeKind::tuple:
+      case NodeKind::dict:
+      case NodeKind::sum:
+      case NodeKind::join:
+      case NodeKind::binary:
+      case NodeKind::negative:
+      case NodeKind::positive:
+      case NodeKind::logical_not:
+      case NodeKind::logical_and:
+      case NodeKind::logical_or:
+      case NodeKind::conditional:
+        for (const NodeId part : {n.a, n.b, n.c, n.d})
+          if (!constant(part)) return false;
+        for (std::int32_t i = 0; i < n.count; ++i)
+          if (!constant(child(n, i))) return false;
+        return true;
+      default: return false;
+    }
+  }
+  // There a slice of what has none is undefined; elsewhere it is an error.
+  void soften(NodeId id) {
+    if (id != kNoNode && node(id).kind == NodeKind::slice && constant(id)) node(id).kind = NodeKind::constant_slice;
   }
 
   // Constants that are printed are text, and texts in a row are one.
@@ -263,6 +307,8 @@ class Resolver {
   std::vector<std::vector<Binding>> bindings_;  // of each name, outermost first
   std::vector<std::vector<NameId>> scopes_;
   std::deque<NodeId> blocks_;
+  enum Folded : std::uint8_t { kUnknown, kConstant, kVariable };
+  std::vector<Folded> folded_;  // of each node: see constant()
   bool escapes_ = false;
 };
 
