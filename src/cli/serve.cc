@@ -9,6 +9,7 @@
 #include <filesystem>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "base/error.h"
@@ -78,7 +79,7 @@ bool is_loopback(const std::string& host) { return host == "localhost" || host =
 
 void serve(Options& options) {
   if (file_kind(options.model) == FileKind::onnx) throw UsageError("this is a graph; quern serve takes language models");
-  const auth::Keys keys = keys_of(options);
+  auth::Keys keys = keys_of(options);
   if (keys.empty() && !options.open_to_all && !is_loopback(options.http.host))
     throw UsageError("others could use the server at " + options.http.host + ": give an --api-key, or --no-auth to let anybody");
   allow_many_connections();
@@ -123,7 +124,7 @@ void serve(Options& options) {
   openai::Service service(engine, text, metrics, about);
 
   options.http.refusal = openai::Service::refusal;
-  if (!keys.empty())
+  if (!keys.empty() || !options.key_file.empty())
     options.http.admits = [&keys](const http::Request& request) {
       const std::string_view bearer = auth::Keys::bearer(request.header("authorization"));
       for (const std::string_view key : {bearer, request.header("x-api-key"), request.header("api-key")})
@@ -139,6 +140,16 @@ void serve(Options& options) {
   };
   http::Server server(options.http, service.routes());
   service.attach(server);
+  if (!options.key_file.empty())
+    server.every(std::chrono::seconds(1), [&options, &keys, read = time_of(options.key_file)]() mutable {
+      const std::int64_t now = time_of(options.key_file);
+      if (now == 0 || std::exchange(read, now) == now) return;
+      try {
+        keys = keys_of(options);
+      } catch (const Error& error) {
+        fmt::print(stderr, "quern: note: the keys stay as they were: {}\n", error.what());
+      }
+    });
   server.handle_signals(std::chrono::seconds(options.drain_s));
   if (options.verbose)
     fmt::print(stderr, "quern: note: context {} tokens, cache {} tokens ({}), {} requests at once\n", engine.context_length(),

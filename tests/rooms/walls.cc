@@ -18,9 +18,17 @@ struct Library {
   const char* prefix;
   const char* name;
 };
-constexpr Library kHeavy[] = {
-    {"nlohmann/", "nlohmann-json"}, {"simdjson", "simdjson"}, {"utf8proc", "utf8proc"},         {"CLI/", "CLI11"}, {"fmt/", "fmt"},
-    {"spdlog/", "spdlog"},          {"boost/", "Boost"},      {"google/protobuf/", "protobuf"}, {"grpc", "gRPC"},  {"hwy/", "Highway"}};
+constexpr Library kHeavy[] = {{"nlohmann/", "nlohmann-json"},
+                              {"simdjson", "simdjson"},
+                              {"utf8proc", "utf8proc"},
+                              {"CLI/", "CLI11"},
+                              {"fmt/", "fmt"},
+                              {"spdlog/", "spdlog"},
+                              {"boost/", "Boost"},
+                              {"prometheus/", "prometheus-cpp"},
+                              {"google/protobuf/", "protobuf"},
+                              {"grpc", "gRPC"},
+                              {"hwy/", "Highway"}};
 
 std::string stripped(const std::string& text) {
   const size_t first = text.find_first_not_of(" \t\r");
