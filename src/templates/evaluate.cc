@@ -273,6 +273,7 @@ void Render::collect(std::int32_t id, CallValues& values, const Value* caller) {
   for (std::size_t i = 0; i < extra.dict->size; ++i) {
     const Entry& entry = extra.dict->entries[i];
     if (!entry.key.is(Kind::string)) fail("keywords must be strings");
+    work(values.named_count);
     for (std::size_t k = 0; k < values.named_count; ++k)
       if (all[k].name == entry.key.text()) fail("got multiple values for keyword argument '" + std::string(all[k].name) + "'");
     all[values.named_count + i] = {entry.key.text(), entry.value};
@@ -555,6 +556,7 @@ Value Render::call_macro(const Macro& macro, const Arguments& arguments) {
   Dict* rest = n.uses_kwargs ? make_dict(heap_) : nullptr;
   Value caller = Value::of(Kind::absent);
   for (const Named& named : arguments.named) {
+    work(n.parameters.size() - given);
     std::size_t i = given;
     while (i < n.parameters.size() && program_.names[static_cast<std::size_t>(n.parameters[i])].text.text() != named.name) ++i;
     if (i < n.parameters.size())

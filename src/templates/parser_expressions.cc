@@ -414,6 +414,7 @@ NodeId Parser::subscript(NodeId object) {
 std::int32_t Parser::call_arguments() {
   const Nested nested(*this);
   ArgumentNodes arguments;
+  std::set<NameId> names;
   expect_symbol("(");
   for (bool more = false; !current_.is_symbol(")"); more = true) {
     if (more) expect_symbol(",");
@@ -430,8 +431,7 @@ std::int32_t Parser::call_arguments() {
       take();
       take();
       const NameId name = intern(token.text);
-      for (const auto& [other, value] : arguments.named)
-        if (other == name) fail("keyword argument repeated: " + std::string(token.text), token.offset);
+      if (!names.insert(name).second) fail("keyword argument repeated: " + std::string(token.text), token.offset);
       arguments.named.emplace_back(name, expression());
     } else {
       if (arguments.star != kNoNode || arguments.double_star != kNoNode || !arguments.named.empty())

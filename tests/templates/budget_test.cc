@@ -125,6 +125,18 @@ TEST(TemplateBudget, stops_a_dict_of_keys_that_all_have_one_hash) {
       Code::resource_exhausted);
 }
 
+TEST(TemplateBudget, many_named_arguments_take_no_square_of_their_number) {
+  std::string named;
+  for (int i = 0; i < 100000; ++i) named += (i == 0 ? "a" : ",a") + std::to_string(i) + "=1";
+  const auto start = std::chrono::steady_clock::now();
+  Heap heap;
+  EXPECT_EQ(Template("{{ dict(" + named + ") | length }}").render(Value::of(make_dict(heap))), "100000");
+  EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::seconds(5));
+  Budget budget;
+  budget.time = std::chrono::milliseconds(200);
+  EXPECT_EQ(failure("{% macro m(" + named + ") %}{% endmacro %}{{ m(" + named + ") }}", budget), Code::resource_exhausted);
+}
+
 TEST(TemplateBudget, stops_huge_integers) {
   EXPECT_EQ(failure("{{ 10 ** (10 ** 10) }}"), Code::resource_exhausted);
   EXPECT_EQ(failure("{% set ns = namespace(x=3) %}{% for i in range(99) %}{% set ns.x = ns.x * ns.x %}{% endfor %}{{ ns.x }}"),
