@@ -36,7 +36,7 @@ struct Options {
   http::ServerOptions http;
   std::vector<std::string> keys, names;
   std::string key_file, chat_template;
-  bool open_to_all = false, verbose = false;
+  bool open_to_all = false, no_prefix_cache = false, no_lookup = false, verbose = false;
   std::int64_t drain_s = 30;
   engine::EngineOptions engine{.max_sequences = 64};
   std::int64_t max_queue = 1024;
@@ -96,6 +96,8 @@ void serve(Options& options) {
   if (!options.chat_template.empty()) text.use_template(read_template(options.chat_template));
   const std::int64_t context = options.engine.context_length != 0 ? options.engine.context_length : model->context_length();
   if (options.engine.cache_tokens == 0) options.engine.cache_tokens = default_cache_tokens(*model, context);
+  options.engine.prefix_cache = !options.no_prefix_cache;
+  options.engine.prompt_lookup = !options.no_lookup;
   engine::Engine engine(model, text.tokenizer, process_pool(), options.engine);
   if (terminal) fmt::print(stderr, "\r\x1b[K");
 
@@ -138,6 +140,7 @@ void serve(Options& options) {
       fmt::print(stderr, "{} \"{} {}\" {} {} bytes {:.3f} s {}\n", request.remote, printable(request.method), printable(request.path),
                  status, bytes, seconds, request.id);
   };
+  options.http.bodies_bytes = std::max(options.http.bodies_bytes, 2 * options.http.body_bytes);
   http::Server server(options.http, service.routes());
   service.attach(server);
   if (!options.key_file.empty())
@@ -213,8 +216,8 @@ void add_serve(CLI::App& app) {
       ->check(CLI::Range(0.0, 1e6))
       ->type_name("N")
       ->group(kLimits);
-  command->add_flag("!--no-prefix-cache", options->engine.prefix_cache, "Forget what ended requests computed")->group(kModel);
-  command->add_flag("!--no-lookup", options->engine.prompt_lookup, "Do not guess tokens from the text so far")->group(kModel);
+  command->add_flag("--no-prefix-cache", options->no_prefix_cache, "Forget what ended requests computed")->group(kModel);
+  command->add_flag("--no-lookup", options->no_lookup, "Do not guess tokens from the text so far")->group(kModel);
   limit("--max-queue", options->max_queue, "Requests that may wait; more are refused with 429 [1024]", 0, 1 << 20);
   limit("--drain-s", options->drain_s, "Seconds that what runs may go on for after SIGTERM or SIGINT [30]", 0, 86400);
   command->add_option("--max-connections", http.connections, "Connections at once [4096]")
