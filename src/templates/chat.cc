@@ -43,7 +43,9 @@ void offer_reasoning(Heap& heap, Dict& message) {
   for (const std::string_view name : kReasoning) set(heap, message, name, reasoning);
 }
 
-void open_arguments(Heap& heap, Dict& message) {
+/// Calls use(holder, arguments) for each tool call of a message that has some; `holder` is the dict that holds them.
+template <class Use>
+void each_arguments(Dict& message, const Use& use) {
   const Value* calls = message.find("tool_calls");
   if (!calls || !calls->is(Kind::list)) return;
   for (std::size_t i = 0; i < calls->list->size; ++i) {
@@ -51,30 +53,28 @@ void open_arguments(Heap& heap, Dict& message) {
     if (!call.is(Kind::dict)) continue;
     const Value* function = call.dict->find("function");
     Dict& holder = function && function->is(Kind::dict) ? *function->dict : *call.dict;
-    const Value* arguments = holder.find("arguments");
-    if (!arguments || !arguments->is(Kind::string)) continue;
+    if (const Value* arguments = holder.find("arguments")) use(holder, *arguments);
+  }
+}
+
+void open_arguments(Heap& heap, Dict& message) {
+  each_arguments(message, [&](Dict& holder, const Value& arguments) {
+    if (!arguments.is(Kind::string)) return;
     try {
-      const Value object = parse_json(heap, arguments->text(), true);
+      const Value object = parse_json(heap, arguments.text(), true);
       if (object.is(Kind::dict)) set(heap, holder, "arguments", object);
     } catch (const Error& error) {
       if (error.code() != Code::invalid_argument) throw;  // not JSON: the template gets the text as it is
     }
-  }
+  });
 }
 
 // ---- What a template cannot take is rewritten
 
 void close_arguments(Heap& heap, Dict& message) {
-  const Value* calls = message.find("tool_calls");
-  if (!calls || !calls->is(Kind::list)) return;
-  for (std::size_t i = 0; i < calls->list->size; ++i) {
-    const Value call = calls->list->at(i);
-    if (!call.is(Kind::dict)) continue;
-    const Value* function = call.dict->find("function");
-    Dict& holder = function && function->is(Kind::dict) ? *function->dict : *call.dict;
-    const Value* arguments = holder.find("arguments");
-    if (arguments && arguments->is(Kind::dict)) set(heap, holder, "arguments", make_string(heap, to_json(*arguments), true));
-  }
+  each_arguments(message, [&](Dict& holder, const Value& arguments) {
+    if (arguments.is(Kind::dict)) set(heap, holder, "arguments", make_string(heap, to_json(arguments), true));
+  });
 }
 
 // The text of a message, if all of it is text.
