@@ -21,6 +21,7 @@
 #include "cli/token_table.h"
 #include "engine/text_model.h"
 #include "formats/gguf/file.h"
+#include "templates/value.h"
 #include "tokenizers/load.h"
 
 namespace quern::cli {
@@ -43,7 +44,8 @@ bool is_file(const std::filesystem::path& path) {
 /// Texts of special tokens that a tokenizer_config.json names: bos_token and the like, as text or {"content": text}.
 std::vector<std::pair<std::string, std::string>> special_texts(const std::string& text) {
   std::vector<std::pair<std::string, std::string>> special;
-  const Json config = Json::parse(text, nullptr, false);
+  // Not ordered_json, which compares each key of an object with all before it.
+  const auto config = nlohmann::json::parse(text, nullptr, false);
   if (!config.is_object()) return special;
   for (const auto& [key, value] : config.items()) {
     if (!key.ends_with("_token")) continue;
@@ -95,17 +97,48 @@ std::string read_input(const std::string& path) {
   return path == "-" ? std::string(std::istreambuf_iterator<char>(std::cin), {}) : read_file(path);
 }
 
+/// Reads JSON as the templates do: in time that grows with its length, in the order of its keys. Absent where the text is not JSON.
+std::optional<templates::Value> parsed(templates::Heap& heap, const std::string& text) {
+  try {
+    return templates::parse_json(heap, text);
+  } catch (const Error& error) {
+    if (error.code() != Code::invalid_argument) throw;
+    return std::nullopt;
+  }
+}
+
 /// --messages is an array of messages, or a request: an object with "messages" and perhaps "tools".
+void read_messages_file(std::string text, templates::ChatInput& input) {
+  using templates::Kind;
+  templates::Heap heap;
+  const auto json = parsed(heap, text);
+  const templates::Value* messages = json && json->is(Kind::dict) ? json->dict->find("messages") : nullptr;
+  if (messages == nullptr) {
+    input.messages_json = std::move(text);  // the template's own reader says what is wrong with it
+    return;
+  }
+  input.messages_json = templates::to_json(*messages);
+  const templates::Value* tools = json->dict->find("tools");
+  if (tools != nullptr && tools->is(Kind::list) && tools->list->size != 0) input.tools_json = templates::to_json(*tools);
+}
+
+void read_variables(const std::vector<std::string>& variables, templates::ChatInput& input) {
+  if (variables.empty()) return;
+  templates::Heap heap;
+  templates::Dict* extra = templates::make_dict(heap);
+  for (const std::string& variable : variables) {
+    const std::size_t equals = variable.find('=');
+    if (equals == 0 || equals == variable.npos) throw UsageError(fmt::format("--var is '{}'; NAME=VALUE is needed", variable));
+    const std::string value = variable.substr(equals + 1);
+    const auto json = parsed(heap, value);
+    templates::set(heap, *extra, variable.substr(0, equals), json ? *json : templates::make_string(heap, value));
+  }
+  input.extra_json = templates::to_json(templates::Value::of(extra));
+}
+
 void read_messages(const Options& options, templates::ChatInput& input) {
   if (!options.messages.empty()) {
-    const std::string text = read_input(options.messages);
-    const Json json = Json::parse(text, nullptr, false);
-    if (json.is_object() && json.contains("messages")) {
-      input.messages_json = json["messages"].dump();
-      if (json.contains("tools") && json["tools"].is_array() && !json["tools"].empty()) input.tools_json = json["tools"].dump();
-    } else {
-      input.messages_json = text;  // the template's own reader says what is wrong with it
-    }
+    read_messages_file(read_input(options.messages), input);
   } else {
     if (!options.system.empty()) input.messages.push_back({"system", options.system});
     const bool piped = !options.text;
@@ -115,15 +148,7 @@ void read_messages(const Options& options, templates::ChatInput& input) {
   if (!options.documents.empty()) input.documents_json = read_input(options.documents);
   input.add_generation_prompt = !options.no_generation_prompt && !options.continue_final;
   input.continue_final = options.continue_final;
-  Json extra = Json::object();
-  for (const std::string& variable : options.variables) {
-    const std::size_t equals = variable.find('=');
-    if (equals == 0 || equals == variable.npos) throw UsageError(fmt::format("--var is '{}'; NAME=VALUE is needed", variable));
-    const std::string value = variable.substr(equals + 1);
-    Json parsed = Json::parse(value, nullptr, false);
-    extra[variable.substr(0, equals)] = parsed.is_discarded() ? Json(value) : parsed;
-  }
-  if (!extra.empty()) input.extra_json = extra.dump();
+  read_variables(options.variables, input);
 }
 
 /// The prompt with its special tokens in colour; without a tokenizer, what the template says and the conversation does not.

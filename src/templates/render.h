@@ -108,7 +108,7 @@ class Render {
   Value make_macro(const MacroNode& node);
   bool pull(Loop& loop);
 
-  // Expressions (evaluate.cc)
+  // Expressions (evaluate.cc; calls.cc, attributes.cc)
   Value evaluate(NodeId id);
   [[gnu::noinline]] Value evaluate_checked(NodeId id);
   [[gnu::noinline]] Value evaluate_not(const Node& node);

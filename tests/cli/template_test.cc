@@ -2,6 +2,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <chrono>
 #include <nlohmann/json.hpp>
 
 #include "cli/program.h"
@@ -58,6 +59,25 @@ TEST_F(TemplateCommand, says_which_part_comes_from_the_conversation_and_what_the
   EXPECT_EQ(out["capabilities"]["tools"], "yes");
   EXPECT_EQ(out["capabilities"]["tool calls"], "no");
   EXPECT_THAT(quern({"template", chat, "-p", "hi", "-v"}).err, HasSubstr("system message: yes"));
+}
+
+TEST_F(TemplateCommand, reads_an_object_of_many_keys_in_time_that_grows_with_their_number) {
+  std::string keys;
+  for (int i = 0; i < 200'000; ++i) keys += (i == 0 ? "\"k" : ", \"k") + std::to_string(i) + "\": 1";
+  const std::string message = R"({"role": "user", "content": "x", "more": {)" + keys + "}}", list = "[" + message + "]";
+  write_file(tools, "[{" + keys + "}]");
+  write_file(chat, "{{ messages[0].more | length }} {{ tools[0] | length }}");
+  const auto start = std::chrono::steady_clock::now();
+  EXPECT_EQ(quern({"template", chat, "--messages", "-", "--tools", tools}, list).out, "200000 200000");
+  EXPECT_EQ(quern({"template", chat, "--messages", "-"}, R"({"messages": )" + list + R"(, "tools": [{)" + keys + "}]}").out,
+            "200000 200000");
+  EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::seconds(10));  // comparing each key with all others took 8 s a pass
+}
+
+TEST_F(TemplateCommand, keeps_the_order_of_keys_that_a_variable_has) {
+  write_file(chat, "{{ a | tojson }} {{ b }} {{ c }}");
+  EXPECT_EQ(quern({"template", chat, "-p", "x", "--var", R"(a={"z": 1, "b": [2.0]})", "--var", "b=plain", "--var", "c=1e3"}).out,
+            R"({"z": 1, "b": [2.0]} plain 1000.0)");
 }
 
 TEST_F(TemplateCommand, refuses_what_it_cannot_read) {
