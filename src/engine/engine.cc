@@ -52,6 +52,7 @@ detail::Batcher::Limits limits_of(const runtime::LanguageModel& model, const tok
   constexpr std::int64_t kMost = 1 << 30;  // positions, slots and rows are i32
   if (std::max({context, cache, options.max_sequences, options.step_tokens}) > kMost)
     throw Error(Code::invalid_argument, fmt::format("the engine's limits must be at most {}", kMost));
+  constexpr std::int64_t kScoredLogits = 8 << 20;  // 32 MiB of a step's rows
   const std::int64_t block = model.kv_block_tokens(), blocks = blocks_for(cache, block);
   return {.max_sequences = options.max_sequences,
           .step_tokens = options.step_tokens,
@@ -62,6 +63,7 @@ detail::Batcher::Limits limits_of(const runtime::LanguageModel& model, const tok
           .max_blocks_per_sequence = std::min(blocks, blocks_for(context, block)),
           .prefix_cache = options.prefix_cache,
           .most_guesses = options.prompt_lookup ? 8 : 0,
+          .most_scored = std::clamp(kScoredLogits / std::max<std::int64_t>(model.vocabulary(), 1), std::int64_t{16}, std::int64_t{256}),
           .step_seconds = options.max_itl_ms / 1000};
 }
 
@@ -78,7 +80,11 @@ class Engine::Scheduler {
                                  limits_.blocks * limits_.block_tokens)),
         runner_(std::move(model), pool, limits_.blocks, limits_.max_sequences, limits_.max_blocks_per_sequence),
         batcher_(
-            limits_, [this, workers = options.max_workers](const runtime::Batch& batch) { return runner_.run(batch, workers); },
+            limits_,
+            [this, workers = options.max_workers](const runtime::Batch& batch) {
+              const std::span<const float> logits = runner_.run(batch, workers);
+              return detail::Batcher::Results(logits, runner_.hidden());
+            },
             [this](std::int32_t from, std::int32_t to) { runner_.copy_block(from, to); }),
         statistics_(batcher_.statistics()),
         thread_([this, profile = options.profile] {
@@ -102,7 +108,10 @@ class Engine::Scheduler {
       if (id < 0 || id >= limits_.vocabulary)
         throw Error(Code::invalid_argument,
                     fmt::format("the prompt has the token {}; the model knows 0 to {}", id, limits_.vocabulary - 1));
-    if (prompt >= context_length_)
+    const bool answers = request.pooling == Pooling::none && request.max_tokens != 0;
+    if (!answers && prompt > context_length_)
+      throw Error(Code::invalid_argument, fmt::format("the prompt has {} tokens; the context has {}", prompt, context_length_));
+    if (answers && prompt >= context_length_)
       throw Error(Code::invalid_argument, fmt::format("the prompt has {} tokens, which leaves no room for an answer in the context of {}",
                                                       prompt, context_length_));
     auto sequence = std::make_unique<detail::Sequence>(std::move(request), context_length_, limits_.tokens_known, *tokenizer_);

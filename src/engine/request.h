@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -8,6 +9,9 @@
 #include "sampling/parameters.h"
 
 namespace quern::engine {
+
+/// Which tokens' final states make the embedding of a text: the last one's, the first one's, or the mean of all.
+enum class Pooling : std::uint8_t { none, last, first, mean };
 
 /// What a caller asks of a language model.
 struct Request {
@@ -22,13 +26,25 @@ struct Request {
   /// takes, what others asked.
   std::uint64_t cache_partition = 0;
   std::int32_t logprobs = -1;  // -1: none; n ≥ 0: the chosen token's log-probability and those of the n most probable
+  /// The same of the prompt's own tokens, from the second on, each given those before it. With max_tokens 0 that is all that is computed.
+  std::int32_t prompt_logprobs = -1;
+  /// Other than none: an embedding of the prompt is wanted and no answer, and all of sampling and of stopping is ignored.
+  Pooling pooling = Pooling::none;
 };
 
 enum class FinishReason { none, stop, length, cancelled, error };
 
 struct TokenLogprob {
   std::int32_t id = 0;
-  float logprob = 0;  // natural logarithm, of the model's own distribution: before penalties and temperature
+  float logprob = 0;      // natural logarithm, of the model's own distribution: before penalties and temperature
+  std::int32_t rank = 0;  // 1: the most probable; 0: not told. Tokens of prompts have it
+};
+
+/// What was read from a prompt.
+struct PromptReading {
+  std::vector<TokenLogprob> logprobs = {};          // of the second token, the third …
+  std::vector<std::vector<TokenLogprob>> top = {};  // the most probable in the place of each
+  std::vector<float> embedding = {};                // [width], as the model has it: see embedding.h
 };
 
 /// One thing that happened to a request, in order: a token (with the text that became complete by it, possibly none), and at last exactly
@@ -38,6 +54,7 @@ struct Event {
   std::string text;                            // complete UTF-8, never part of a stop string
   std::vector<TokenLogprob> logprobs;          // one an id, when asked for
   std::vector<std::vector<TokenLogprob>> top;  // the most probable of each id, when asked for
+  std::shared_ptr<PromptReading> prompt;       // with the first event, when something of the prompt was asked for
   FinishReason finish = FinishReason::none;
   std::string stop_text;             // which stop string ended it, when one did
   std::string error;                 // why, when finish is error …

@@ -20,8 +20,9 @@ struct GraphOptions {
 
 /// A language model as a graph, and what the rest of the house must know of it. Inputs, in this order (symbols in brackets):
 ///   ids, positions, sequence, slots: i32[tokens]; block_table: i32[sequences, blocks_per_sequence]; rows: i32[rows];
-///   then for each layer the states keys.N and values.N.
-/// Outputs: logits f32[rows, vocabulary], then the states. `rows` names the tokens whose logits are wanted.
+///   hidden_rows: i32[hidden_rows]; then for each layer the states keys.N and values.N.
+/// Outputs: logits f32[rows, vocabulary], hidden f32[hidden_rows, width], then the states. `rows` names the tokens whose logits are wanted,
+/// `hidden_rows` those whose final states are: behind the last norm, before the head.
 struct LanguageModel {
   std::unique_ptr<ir::Graph> graph;
   std::string architecture;

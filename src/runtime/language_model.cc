@@ -61,6 +61,7 @@ std::shared_ptr<const LanguageModel> LanguageModel::load(const std::string& path
   model->file_->release_pages();  // what is needed later is read again
   model->architecture_ = std::move(built.architecture);
   model->vocabulary_ = built.vocabulary;
+  model->width_ = built.width;
   model->context_length_ = built.context_length;
   return model;
 }
@@ -107,16 +108,19 @@ std::span<const float> LanguageRunner::run(const Batch& batch, unsigned max_work
   for (std::size_t i = 0; i < symbols.size(); ++i) {
     symbol_values_[i] = symbols[i] == "tokens"                ? static_cast<std::int64_t>(batch.ids.size())
                         : symbols[i] == "rows"                ? static_cast<std::int64_t>(batch.rows.size())
+                        : symbols[i] == "hidden_rows"         ? static_cast<std::int64_t>(batch.hidden_rows.size())
                         : symbols[i] == "sequences"           ? max_sequences_
                         : symbols[i] == "blocks_per_sequence" ? max_blocks_per_sequence_
                                                               : blocks_;
   }
   plan::Binding& binding = session_.bind(symbol_values_);
   const auto bytes = [](std::span<const std::int32_t> s) { return reinterpret_cast<const std::byte*>(s.data()); };
-  const std::array<const std::byte*, 6> inputs = {bytes(batch.ids),   bytes(batch.positions),   bytes(batch.sequence),
-                                                  bytes(batch.slots), bytes(batch.block_table), bytes(batch.rows)};
+  const std::array<const std::byte*, 7> inputs = {bytes(batch.ids),        bytes(batch.positions),   bytes(batch.sequence),
+                                                  bytes(batch.slots),      bytes(batch.block_table), bytes(batch.rows),
+                                                  bytes(batch.hidden_rows)};
   session_.run(binding, inputs, max_workers);
-  const ir::TensorView& logits = binding.output(0);
+  const ir::TensorView &logits = binding.output(0), &hidden = binding.output(1);
+  hidden_ = {hidden.as<float>(), static_cast<std::size_t>(hidden.elements())};
   return {logits.as<float>(), static_cast<std::size_t>(logits.elements())};
 }
 

@@ -39,6 +39,8 @@ class LanguageModel {
   const gguf::File& file() const { return *file_; }
   const std::string& architecture() const { return architecture_; }
   std::int64_t vocabulary() const { return vocabulary_; }
+  /// Numbers in a token's state.
+  std::int64_t width() const { return width_; }
   /// The longest sequence the model was trained for, in tokens.
   std::int64_t context_length() const { return context_length_; }
   std::int64_t kv_block_tokens() const { return options_.kv_block_tokens; }
@@ -51,17 +53,18 @@ class LanguageModel {
   std::shared_ptr<const plan::Program> program_;
   LanguageOptions options_;
   std::string architecture_;
-  std::int64_t vocabulary_ = 0, context_length_ = 0;
+  std::int64_t vocabulary_ = 0, width_ = 0, context_length_ = 0;
 };
 
 /// One step's work for a runner: `tokens` rows, of one or more sequences. Spans are read during run() only.
 struct Batch {
-  std::span<const std::int32_t> ids;          // [tokens]
-  std::span<const std::int32_t> positions;    // [tokens], from 0 in each sequence
-  std::span<const std::int32_t> sequence;     // [tokens], row of the block table
-  std::span<const std::int32_t> slots;        // [tokens], where the token's keys and values go: block * block_tokens + offset
-  std::span<const std::int32_t> block_table;  // [max_sequences, max_blocks_per_sequence], what is not used is any valid block
-  std::span<const std::int32_t> rows;         // which tokens' logits are wanted
+  std::span<const std::int32_t> ids;               // [tokens]
+  std::span<const std::int32_t> positions;         // [tokens], from 0 in each sequence
+  std::span<const std::int32_t> sequence;          // [tokens], row of the block table
+  std::span<const std::int32_t> slots;             // [tokens], where the token's keys and values go: block * block_tokens + offset
+  std::span<const std::int32_t> block_table;       // [max_sequences, max_blocks_per_sequence], what is not used is any valid block
+  std::span<const std::int32_t> rows;              // which tokens' logits are wanted
+  std::span<const std::int32_t> hidden_rows = {};  // which tokens' final states are wanted
 };
 
 /// Runs a language model on batches over a cache of its own. Not for concurrent use.
@@ -73,6 +76,8 @@ class LanguageRunner {
 
   /// Logits [rows, vocabulary], valid until the next run. Allocates nothing for a batch of sizes seen before.
   std::span<const float> run(const Batch& batch, unsigned max_workers = ~0u);
+  /// Final states [hidden_rows, width] of the latest run, behind the last norm; valid until the next.
+  std::span<const float> hidden() const { return hidden_; }
 
   /// Copies the keys and values of block `from`, in all layers, to block `to`.
   void copy_block(std::int32_t from, std::int32_t to);
@@ -91,6 +96,7 @@ class LanguageRunner {
   plan::Session session_;
   PageMemory cache_;
   std::vector<std::int64_t> symbol_values_;
+  std::span<const float> hidden_;
 };
 
 }  // namespace quern::runtime

@@ -87,7 +87,7 @@ MemoryNeed memory_need(const std::shared_ptr<const gguf::File>& file, const Lang
   need.step_tokens = step_tokens;
   const std::int64_t blocks = (built.context_length + options.kv_block_tokens - 1) / options.kv_block_tokens;
   need.activations = program->memory().total().evaluate(
-      {{"tokens", step_tokens}, {"rows", 1}, {"sequences", 1}, {"blocks_per_sequence", blocks}, {"blocks", blocks}});
+      {{"tokens", step_tokens}, {"rows", 1}, {"hidden_rows", 0}, {"sequences", 1}, {"blocks_per_sequence", blocks}, {"blocks", blocks}});
   return need;
 }
 

@@ -171,6 +171,11 @@ LogProbabilities::LogProbabilities(std::span<const float> logits, Workspace& wor
   log_sum_ = static_cast<double>(row.max()) + std::log(row.sum_exp(1));
 }
 
+std::int32_t LogProbabilities::rank(std::int32_t id) const {
+  const float least = logits_[static_cast<std::size_t>(id)];
+  return static_cast<std::int32_t>(std::count_if(logits_.begin(), logits_.end(), [&](float x) { return x >= least; }));
+}
+
 std::span<const Candidate> LogProbabilities::top_candidates(std::size_t n) const {
   std::vector<Candidate>& candidates = workspace_.candidates_;
   candidates.clear();

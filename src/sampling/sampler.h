@@ -55,6 +55,8 @@ class LogProbabilities {
   LogProbabilities(std::span<const float> logits, Workspace& workspace);
 
   float of(std::int32_t id) const { return value(logits_[static_cast<std::size_t>(id)]); }
+  /// 1 for the most probable, ties sharing the later place: how many tokens are at least as probable.
+  std::int32_t rank(std::int32_t id) const;
   struct Entry {
     std::int32_t id;
     float logprob;

@@ -20,7 +20,7 @@
 
 #include "base/error.h"
 #include "engine/text_model.h"
-#include "support/tiny_llama.h"
+#include "tiny_engine.h"
 
 namespace quern::engine {
 namespace {
@@ -28,89 +28,13 @@ namespace {
 using quern::testing::TinyLlama;
 using ::testing::HasSubstr;
 
-struct Answer {
-  std::vector<std::int32_t> ids;
-  std::vector<float> logprobs;
-  std::vector<std::int32_t> top_ids;
-  std::vector<float> top;
-  std::string text;
-  Event last;
-};
-
-Answer wait_for(Stream& stream) {
-  Answer a;
-  while (auto event = stream.next()) {
-    a.ids.insert(a.ids.end(), event->ids.begin(), event->ids.end());
-    for (const TokenLogprob& l : event->logprobs) a.logprobs.push_back(l.logprob);
-    for (const auto& row : event->top)
-      for (const TokenLogprob& l : row) a.top_ids.push_back(l.id), a.top.push_back(l.logprob);
-    a.text += event->text;
-    a.last = std::move(*event);
-  }
-  return a;
-}
-
-bool same_bits(const std::vector<float>& a, const std::vector<float>& b) {
-  return a.size() == b.size() && std::memcmp(a.data(), b.data(), a.size() * sizeof(float)) == 0;
-}
-
-void expect_same(const Answer& a, const Answer& b) {
-  EXPECT_EQ(a.ids, b.ids);
-  EXPECT_EQ(a.text, b.text);
-  EXPECT_TRUE(same_bits(a.logprobs, b.logprobs));
-  EXPECT_EQ(a.top_ids, b.top_ids);
-  EXPECT_TRUE(same_bits(a.top, b.top));
-  EXPECT_EQ(a.last.finish, b.last.finish);
-}
-
-std::string temporary_file(const std::string& name) {
-  return ::testing::TempDir() + "engine_test." + std::to_string(getpid()) + "." + name;
-}
-
-std::shared_ptr<const runtime::LanguageModel> load(const TinyLlama& tiny, runtime::Precision precision = runtime::Precision::fast) {
-  const std::string path = temporary_file("gguf");
-  quern::testing::write_tiny_llama(path, tiny);
-  auto model = runtime::LanguageModel::load(path, {.precision = precision});
-  std::filesystem::remove(path);
-  return model;
-}
-
-class EngineTest : public ::testing::Test {
- protected:
-  static void SetUpTestSuite() {
-    model_ = load({.weights = ir::DType::q4_1, .tied = false});
-    words_ = TextModel::from_gguf(model_->file());
-  }
-  static void TearDownTestSuite() {
-    model_.reset();
-    words_ = {};
-  }
-
-  std::unique_ptr<Engine> make(const EngineOptions& options = {}) {
-    return std::make_unique<Engine>(model_, words_.tokenizer, pool_, options);
-  }
-  static Request request(std::size_t prompt, unsigned seed, std::int64_t max_tokens) {
-    std::mt19937 random(seed);
-    Request r{.sampling = {.temperature = 1.5, .seed = seed}, .max_tokens = max_tokens, .ignore_end = true, .logprobs = 3};
-    for (std::size_t i = 0; i < prompt; ++i) r.prompt.push_back(static_cast<std::int32_t>(random() % 256));
-    return r;
-  }
-  static Engine::Statistics wait_until_idle(const Engine& engine) {
-    for (int i = 0; i < 2000; ++i) {
-      const Engine::Statistics s = engine.statistics();
-      if (s.running == 0 && s.waiting == 0) return s;
-      std::this_thread::sleep_for(std::chrono::milliseconds(5));
-    }
-    ADD_FAILURE() << "the engine does not come to rest";
-    return engine.statistics();
-  }
-
-  static std::shared_ptr<const runtime::LanguageModel> model_;
-  static TextModel words_;
-  ThreadPool pool_{2}, one_{1};
-};
-std::shared_ptr<const runtime::LanguageModel> EngineTest::model_;
-TextModel EngineTest::words_;
+using testing::Answer;
+using testing::expect_same;
+using testing::load;
+using testing::same_bits;
+using testing::temporary_file;
+using testing::wait_for;
+using EngineTest = testing::TinyEngine;
 
 TEST_F(EngineTest, an_answer_depends_on_nothing_but_its_request) {
   for (const runtime::Precision precision : {runtime::Precision::fast, runtime::Precision::exact}) {

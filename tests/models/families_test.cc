@@ -60,7 +60,7 @@ TEST(Qwen2, has_biases_and_pairs_half_a_head_apart) {
   EXPECT_THAT(ops_of(*model.graph),
               ElementsAre("rope_table", "embedding", "rms_norm", "linear", "add", "reshape", "linear", "add", "reshape", "linear", "add",
                           "reshape", "rope", "rope", "kv_write", "kv_write", "paged_attention", "reshape", "linear", "add", "rms_norm",
-                          "linear", "linear", "glu", "linear", "add", "take_rows", "rms_norm", "linear"));
+                          "linear", "linear", "glu", "linear", "add", "take_rows", "rms_norm", "take_rows", "rms_norm", "linear"));
   EXPECT_THAT(attributes<std::int64_t>(*model.graph, "rope", [](const ir::Node& n) { return n.integer("interleaved"); }),
               ElementsAre(0, 0));
 }

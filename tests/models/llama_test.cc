@@ -35,14 +35,17 @@ TEST(Llama, the_graph_is_what_the_papers_draw) {
                                      "rms_norm", "linear", "reshape", "linear", "reshape", "linear", "reshape",  // queries, keys, values
                                      "rope", "rope", "kv_write", "kv_write", "paged_attention", "reshape", "linear", "add", "rms_norm",
                                      "linear", "linear", "glu", "linear", "add",  // SwiGLU
+                                     "take_rows", "rms_norm",                     // final states that are wanted
                                      "take_rows", "rms_norm", "linear"));
   std::vector<std::string> inputs, outputs;
   for (const ir::Value* v : model.graph->inputs()) inputs.push_back(v->name + ": " + ir::to_string(v->type));
-  EXPECT_THAT(inputs, ::testing::ElementsAre("ids: i32[tokens]", "positions: i32[tokens]", "sequence: i32[tokens]", "slots: i32[tokens]",
-                                             "block_table: i32[sequences, blocks_per_sequence]", "rows: i32[rows]",
-                                             "keys.0: state f16[blocks, 2, 16, 16]", "values.0: state f16[blocks, 2, 16, 16]"));
+  EXPECT_THAT(inputs,
+              ::testing::ElementsAre("ids: i32[tokens]", "positions: i32[tokens]", "sequence: i32[tokens]", "slots: i32[tokens]",
+                                     "block_table: i32[sequences, blocks_per_sequence]", "rows: i32[rows]", "hidden_rows: i32[hidden_rows]",
+                                     "keys.0: state f16[blocks, 2, 16, 16]", "values.0: state f16[blocks, 2, 16, 16]"));
   for (const ir::Value* v : model.graph->outputs()) outputs.push_back(ir::to_string(v->type));
-  EXPECT_THAT(outputs, ::testing::ElementsAre("f32[rows, 40]", "state f16[blocks, 2, 16, 16]", "state f16[blocks, 2, 16, 16]"));
+  EXPECT_THAT(outputs, ::testing::ElementsAre("f32[rows, 40]", "f32[hidden_rows, 64]", "state f16[blocks, 2, 16, 16]",
+                                              "state f16[blocks, 2, 16, 16]"));
   EXPECT_EQ(model.graph->outputs()[0]->name, "logits");
   EXPECT_EQ(model.architecture, "llama");
   EXPECT_EQ(model.vocabulary, 40);
@@ -66,8 +69,8 @@ TEST(Llama, a_head_of_its_own_and_biases_are_used_where_the_file_has_them) {
 
 TEST(Llama, the_caches_type_and_blocks_are_the_callers_choice) {
   const LanguageModel model = build(StubCheckpoint::small(), {.kv_dtype = ir::DType::f32, .kv_block_tokens = 32});
-  EXPECT_EQ(ir::to_string(model.graph->inputs()[6]->type), "state f32[blocks, 2, 16, 32]");
-  EXPECT_EQ(ir::to_string(model.graph->inputs()[7]->type), "state f32[blocks, 2, 32, 16]");
+  EXPECT_EQ(ir::to_string(model.graph->inputs()[7]->type), "state f32[blocks, 2, 16, 32]");
+  EXPECT_EQ(ir::to_string(model.graph->inputs()[8]->type), "state f32[blocks, 2, 32, 16]");
 }
 
 TEST(SmolLm3, every_fourth_layer_goes_without_positions) {

@@ -29,7 +29,7 @@ Batcher::Batcher(const Limits& limits, Compute compute, Copy copy)
   running_.reserve(sequences);
   tables_.reserve(sequences);
   prompts_.reserve(sequences);
-  drawing_.reserve(sequences);
+  readings_.reserve(sequences);
   for (std::int64_t row = limits.max_sequences; row-- > 0;) {
     free_rows_.push_back(static_cast<std::int32_t>(row));
     tables_.emplace_back(pool_, limits.block_tokens, limits.max_blocks_per_sequence);
@@ -38,13 +38,14 @@ Batcher::Batcher(const Limits& limits, Compute compute, Copy copy)
   const std::int64_t answers = limits.max_sequences * (1 + limits.most_guesses);
   const auto tokens = static_cast<std::size_t>(std::max(limits.step_tokens, answers + 1) + answers);
   for (auto* list : {&ids_, &positions_, &sequence_, &slots_}) list->reserve(tokens);
-  rows_.reserve(static_cast<std::size_t>(answers));
+  rows_.reserve(static_cast<std::size_t>(answers + limits.max_sequences + limits.most_scored));
+  hidden_rows_.reserve(tokens);
   known_blocks_.reserve(static_cast<std::size_t>(limits.max_blocks_per_sequence));
   block_table_.resize(sequences * static_cast<std::size_t>(limits.max_blocks_per_sequence), 0);
 }
 
 void Batcher::add(std::unique_ptr<Sequence> sequence) {
-  if (sequence->full()) {  // no token is asked for
+  if (!sequence->generates() && !sequence->reads()) {  // no token is asked for
     sequence->finish(FinishReason::length);
     return;
   }
@@ -155,7 +156,7 @@ void Batcher::grow() {
 /// Whether much of what it would compute, some request that runs is just computing: then it is worth the wait.
 bool Batcher::is_being_computed(const Sequence& sequence, std::int64_t known) const {
   constexpr std::int64_t kWorthIt = 32;  // tokens
-  const std::span<const std::int32_t> tokens = sequence.tokens().first(sequence.tokens().size() - 1);
+  const std::span<const std::int32_t> tokens = sequence.tokens().first(static_cast<std::size_t>(sequence.skippable()));
   for (const auto& other : running_) {
     if (other->pending() <= 1 || other->partition() != sequence.partition()) continue;
     const auto alike = std::ranges::mismatch(tokens, other->tokens()).in1 - tokens.begin();
@@ -170,11 +171,11 @@ void Batcher::admit() {
   for (std::size_t i = 0; i < std::min(waiting_.size(), kMostPassed) && !free_rows_.empty();) {
     Sequence& sequence = *waiting_[i];
     const auto place_in_line = waiting_.begin() + static_cast<std::ptrdiff_t>(i);
-    // At least the last token is computed, for its logits.
+    // At least the last token is computed, for what is read from its row.
     kvcache::PrefixTree::Match match;
     known_blocks_.clear();
     if (limits_.prefix_cache) {
-      match = tree_.find(sequence.tokens().first(sequence.tokens().size() - 1), sequence.partition(), known_blocks_);
+      match = tree_.find(sequence.tokens().first(static_cast<std::size_t>(sequence.skippable())), sequence.partition(), known_blocks_);
       if (is_being_computed(sequence, static_cast<std::int64_t>(known_blocks_.size()) * limits_.block_tokens)) {
         ++i;
         continue;
@@ -209,15 +210,27 @@ void Batcher::add_rows(Sequence& sequence, std::int64_t count) {
     slots_.push_back(table.slot(position));
   };
   sequence.scheduled = count;
-  const bool draws = count == sequence.pending();
-  for (std::int64_t i = 0; i < count; ++i) add(sequence.tokens()[static_cast<std::size_t>(sequence.computed + i)], sequence.computed + i);
-  if (!draws) return;
-  rows_.push_back(static_cast<std::int32_t>(ids_.size()) - 1);
-  for (std::size_t i = 0; i < sequence.guesses.size(); ++i) {
-    add(sequence.guesses[i], sequence.size() + static_cast<std::int64_t>(i));
-    rows_.push_back(static_cast<std::int32_t>(ids_.size()) - 1);
+  Reading reading{.sequence = &sequence, .draws = count == sequence.pending() && sequence.generates()};
+  const auto last = [&] { return static_cast<std::int32_t>(ids_.size()) - 1; };
+  for (std::int64_t position = sequence.computed; position < sequence.computed + count; ++position) {
+    add(sequence.tokens()[static_cast<std::size_t>(position)], position);
+    if (sequence.wants_logits(position)) {
+      if (reading.logits++ == 0) reading.first_logits = position;
+      rows_.push_back(last());
+    }
+    if (sequence.wants_state(position)) {
+      if (reading.states++ == 0) reading.first_state = position;
+      hidden_rows_.push_back(last());
+    }
   }
-  drawing_.push_back(&sequence);
+  if (reading.draws) {
+    rows_.push_back(last());
+    for (std::size_t i = 0; i < sequence.guesses.size(); ++i) {
+      add(sequence.guesses[i], sequence.size() + static_cast<std::int64_t>(i));
+      rows_.push_back(last());
+    }
+  }
+  if (reading.draws || reading.logits + reading.states > 0) readings_.push_back(reading);
 }
 
 /// As many guesses as pay: each must bring more tokens for its time than the step does without.
@@ -280,9 +293,9 @@ std::int64_t Batcher::prompt_budget() const {
 }
 
 void Batcher::plan() {
-  for (auto* list : {&ids_, &positions_, &sequence_, &slots_, &rows_}) list->clear();
+  for (auto* list : {&ids_, &positions_, &sequence_, &slots_, &rows_, &hidden_rows_}) list->clear();
   prompts_.clear();
-  drawing_.clear();
+  readings_.clear();
   work_ = {};
   for (const auto& sequence : running_) {
     sequence->scheduled = 0;
@@ -292,10 +305,15 @@ void Batcher::plan() {
   std::sort(prompts_.begin(), prompts_.end(), [](const Sequence* a, const Sequence* b) {
     return a->pending() != b->pending() ? a->pending() < b->pending() : a->arrival < b->arrival;
   });
-  std::int64_t left = prompt_budget();
+  std::int64_t left = prompt_budget(), unscored = limits_.most_scored;
   for (std::size_t i = 0; i < prompts_.size() && left > 0; ++i) {
     const auto others = static_cast<std::int64_t>(prompts_.size() - i);
-    const std::int64_t share = std::min(prompts_[i]->pending(), (left + others - 1) / others);
+    std::int64_t share = std::min(prompts_[i]->pending(), (left + others - 1) / others);
+    if (prompts_[i]->scores()) {
+      share = std::min(share, unscored);
+      unscored -= share;
+    }
+    if (share == 0) continue;
     work_.prompt_tokens += share;
     work_.prompt_keys += double(share) * (double(prompts_[i]->computed) + 0.5 * double(share));
     add_rows(*prompts_[i], share);
@@ -303,7 +321,7 @@ void Batcher::plan() {
   }
 }
 
-void Batcher::take_results(std::span<const float> logits) {
+void Batcher::take_results(const Results& results) {
   for (const auto& sequence : running_) {
     if (sequence->scheduled == 0) continue;
     const std::int64_t prompt_left = std::max<std::int64_t>(sequence->prompt_tokens() - sequence->computed, 0);
@@ -312,46 +330,71 @@ void Batcher::take_results(std::span<const float> logits) {
     make_known(*sequence);
   }
   const auto vocabulary = static_cast<std::size_t>(limits_.vocabulary);
-  std::size_t row = 0;
-  for (Sequence* sequence : drawing_) {
-    const std::size_t rows = sequence->guesses.size() + 1;
-    const bool ended = draw(*sequence, logits.subspan(row * vocabulary, rows * vocabulary));
+  const std::size_t width = hidden_rows_.empty() ? 0 : results.states.size() / hidden_rows_.size();
+  std::size_t row = 0, state = 0;
+  for (const Reading& reading : readings_) {
+    Sequence& sequence = *reading.sequence;
+    const std::size_t guesses = sequence.guesses.size(),
+                      rows = static_cast<std::size_t>(reading.logits) + (reading.draws ? 1 + guesses : 0),
+                      states = static_cast<std::size_t>(reading.states);
+    const bool ended =
+        read(reading, {results.logits.subspan(row * vocabulary, rows * vocabulary), results.states.subspan(state * width, states * width)});
     row += rows;
-    sequence->guesses.clear();
+    state += states;
+    sequence.guesses.clear();
     if (ended) {
-      give_back(*sequence);
-    } else if (rows > 1) {
-      tables_[static_cast<std::size_t>(sequence->row)].truncate(sequence->computed);
-      make_known(*sequence);
+      give_back(sequence);
+    } else if (reading.draws && guesses > 0) {
+      tables_[static_cast<std::size_t>(sequence.row)].truncate(sequence.computed);
+      make_known(sequence);
     }
+  }
+  for (const auto& sequence : running_) {
+    if (sequence->row < 0 || sequence->generates() || sequence->pending() > 0) continue;
+    give_back(*sequence);
+    sequence->finish_prompt();
   }
   remove_ended();
 }
 
-/// The next tokens of a request, from its rows [1 + guesses, vocabulary]: one, and one more for each guess that was right. True when that
-/// ended it.
-bool Batcher::draw(Sequence& sequence, std::span<const float> logits) {
+/// What a request wanted of the step. True when that ended it; what is wrong with its numbers fails it alone.
+bool Batcher::read(const Reading& reading, const Results& results) {
+  Sequence& sequence = *reading.sequence;
+  const auto vocabulary = static_cast<std::size_t>(limits_.vocabulary);
+  const auto scored = static_cast<std::size_t>(reading.logits), states = static_cast<std::size_t>(reading.states);
   try {
-    for (std::size_t i = 0;; ++i) {
-      const bool ended = sequence.advance(
-          logits.subspan(i * static_cast<std::size_t>(limits_.vocabulary), static_cast<std::size_t>(limits_.tokens_known)), workspace_);
-      ++done_.generated_tokens;
-      if (ended) return true;
-      if (i == sequence.guesses.size()) break;
-      const bool right = sequence.tokens().back() == sequence.guesses[i];
-      sequence.trust += 0.15 * ((right ? 1 : 0) - sequence.trust);
-      if (!right) break;
-      ++sequence.computed;
-      ++done_.accepted_guesses;
-    }
-    sequence.flush();
-    return false;
+    for (std::size_t i = 0; i < scored; ++i)
+      sequence.score(reading.first_logits + static_cast<std::int64_t>(i),
+                     results.logits.subspan(i * vocabulary, static_cast<std::size_t>(limits_.tokens_known)), workspace_);
+    for (std::size_t i = 0; i < states; ++i)
+      sequence.pool(reading.first_state + static_cast<std::int64_t>(i),
+                    results.states.subspan(i * (results.states.size() / states), results.states.size() / states));
+    return reading.draws && draw(sequence, results.logits.subspan(scored * vocabulary));
   } catch (const Error& error) {
     sequence.fail(error.code(), error.what());
   } catch (const std::exception& error) {
     sequence.fail(Code::internal, error.what());
   }
   return true;
+}
+
+/// The next tokens of a request, from its rows [1 + guesses, vocabulary]: one, and one more for each guess that was right. True when that
+/// ended it.
+bool Batcher::draw(Sequence& sequence, std::span<const float> logits) {
+  for (std::size_t i = 0;; ++i) {
+    const bool ended = sequence.advance(
+        logits.subspan(i * static_cast<std::size_t>(limits_.vocabulary), static_cast<std::size_t>(limits_.tokens_known)), workspace_);
+    ++done_.generated_tokens;
+    if (ended) return true;
+    if (i == sequence.guesses.size()) break;
+    const bool right = sequence.tokens().back() == sequence.guesses[i];
+    sequence.trust += 0.15 * ((right ? 1 : 0) - sequence.trust);
+    if (!right) break;
+    ++sequence.computed;
+    ++done_.accepted_guesses;
+  }
+  sequence.flush();
+  return false;
 }
 
 void Batcher::remove_ended() {
@@ -374,11 +417,11 @@ void Batcher::step() {
   plan();
   if (ids_.empty()) return;
   ++done_.steps;
-  std::span<const float> logits;
+  Results results;
   const auto begin = std::chrono::steady_clock::now();
   try {
-    logits = compute_({ids_, positions_, sequence_, slots_, block_table_, rows_});
-    QUERN_ASSERT(logits.size() == rows_.size() * static_cast<std::size_t>(limits_.vocabulary));
+    results = compute_({ids_, positions_, sequence_, slots_, block_table_, rows_, hidden_rows_});
+    QUERN_ASSERT(results.logits.size() == rows_.size() * static_cast<std::size_t>(limits_.vocabulary));
   } catch (const Error& error) {
     // The inputs of a step are made here, from checked requests: what is wrong with them is our fault.
     fail_step(error.code() == Code::resource_exhausted ? Code::resource_exhausted : Code::internal, error.what());
@@ -390,8 +433,9 @@ void Batcher::step() {
     fail_step(Code::internal, error.what());
     return;
   }
-  cost_.observe(work_, std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count());
-  take_results(logits);
+  if (std::none_of(readings_.begin(), readings_.end(), [](const Reading& r) { return r.logits > 0; }))  // work that work_ does not know
+    cost_.observe(work_, std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count());
+  take_results(results);
 }
 
 void Batcher::cancel_all() {

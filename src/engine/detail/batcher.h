@@ -34,8 +34,12 @@ namespace quern::engine::detail {
 /// answer does not depend on it: a key or value has the same bits whoever computed it, and beside whom.
 class Batcher {
  public:
-  /// Logits [rows, vocabulary] of a batch, valid until the next call.
-  using Compute = std::function<std::span<const float>(const runtime::Batch&)>;
+  /// Of a batch, valid until the next call: logits [rows, vocabulary], final states [hidden_rows, width].
+  struct Results {
+    Results(std::span<const float> logits = {}, std::span<const float> states = {}) : logits(logits), states(states) {}
+    std::span<const float> logits, states;
+  };
+  using Compute = std::function<Results(const runtime::Batch&)>;
   /// Copies one block of the cache, in all layers, to another.
   using Copy = std::function<void(std::int32_t from, std::int32_t to)>;
   struct Limits {
@@ -44,6 +48,7 @@ class Batcher {
     std::int64_t blocks, block_tokens, max_blocks_per_sequence;
     bool prefix_cache = true;
     std::int64_t most_guesses = 8;  // of a request in a step; 0: none
+    std::int64_t most_scored = 64;  // tokens of prompts in a step whose logits are wanted, beside one a request: rows take memory
     double step_seconds = 0;        // as EngineOptions::max_itl_ms; below 0: steps may take any time
   };
 
@@ -68,7 +73,16 @@ class Batcher {
   void guess(Sequence& sequence);
   void add_rows(Sequence& sequence, std::int64_t count);
   std::int64_t prompt_budget() const;
-  void take_results(std::span<const float> logits);
+  /// What of a step's results is one request's: logits behind `logits` tokens of its prompt, the first of them at `first_logits`, and as
+  /// many rows as it draws from; final states likewise.
+  struct Reading {
+    Sequence* sequence;
+    std::int64_t first_logits = 0, logits = 0, first_state = 0, states = 0;
+    bool draws = false;
+  };
+
+  void take_results(const Results& results);
+  bool read(const Reading& reading, const Results& results);
   bool draw(Sequence& sequence, std::span<const float> logits);
   void fail_step(Code code, const std::string& why);
 
@@ -87,11 +101,11 @@ class Batcher {
   kvcache::PrefixTree tree_;
   std::vector<kvcache::BlockTable> tables_;  // by row
   sampling::Workspace workspace_;
-  List waiting_, running_;               // both in order of arrival
-  std::vector<std::int32_t> free_rows_;  // of the block table
-  std::vector<Sequence*> prompts_;       // of the step, the shortest first
-  std::vector<Sequence*> drawing_;       // whose logits the step computes, in the order of rows_: one row, and one for each guess
-  std::vector<std::int32_t> ids_, positions_, sequence_, slots_, rows_;  // of the step
+  List waiting_, running_;                                                             // both in order of arrival
+  std::vector<std::int32_t> free_rows_;                                                // of the block table
+  std::vector<Sequence*> prompts_;                                                     // of the step, the shortest first
+  std::vector<Reading> readings_;                                                      // in the order of rows_ and hidden_rows_
+  std::vector<std::int32_t> ids_, positions_, sequence_, slots_, rows_, hidden_rows_;  // of the step
   StepCost cost_;
   StepWork work_;                           // of the step
   std::vector<std::int32_t> known_blocks_;  // of the request being admitted

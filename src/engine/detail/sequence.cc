@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 #include <limits>
 #include <utility>
 
@@ -19,9 +20,10 @@ Request checked(Request request, std::int64_t vocabulary, const tokenizers::Toke
   if (request.max_tokens < -1)
     throw Error(Code::invalid_argument,
                 fmt::format("max_tokens is {}; it must be -1 (to the end of the context) or more", request.max_tokens));
-  if (request.logprobs < -1 || request.logprobs > vocabulary)
-    throw Error(Code::invalid_argument, fmt::format("logprobs is {}; it must be between -1 (none) and the {} tokens of the vocabulary",
-                                                    request.logprobs, vocabulary));
+  for (const auto& [name, n] : {std::pair("logprobs", request.logprobs), std::pair("prompt_logprobs", request.prompt_logprobs)})
+    if (n < -1 || n > vocabulary)
+      throw Error(Code::invalid_argument,
+                  fmt::format("{} is {}; it must be between -1 (none) and the {} tokens of the vocabulary", name, n, vocabulary));
   for (const std::int32_t id : request.stop_ids)
     if (id < 0 || id >= vocabulary)
       throw Error(Code::invalid_argument, fmt::format("the stop token {} is outside the vocabulary of {} tokens", id, vocabulary));
@@ -108,6 +110,53 @@ bool Sequence::advance(std::span<const float> logits, sampling::Workspace& works
     return true;
   }
   return false;
+}
+
+std::int64_t Sequence::skippable() const {
+  std::int64_t count = size() - 1;  // the last token's row is what everything else is read from
+  if (scores()) count = std::min(count, scored_);
+  if (request_.pooling == Pooling::mean || (request_.pooling == Pooling::first && pooled_ == 0)) count = std::min(count, pooled_);
+  return count;
+}
+
+bool Sequence::wants_state(std::int64_t position) const {
+  switch (request_.pooling) {
+    case Pooling::none: break;
+    case Pooling::last: return position == prompt_tokens_ - 1;
+    case Pooling::first: return position == 0 && pooled_ == 0;
+    case Pooling::mean: return position >= pooled_;
+  }
+  return false;
+}
+
+void Sequence::score(std::int64_t position, std::span<const float> logits, sampling::Workspace& workspace) {
+  const std::int32_t id = tokens_[static_cast<std::size_t>(position + 1)];
+  const sampling::LogProbabilities model(logits, workspace);
+  if (unsent_.prompt == nullptr) unsent_.prompt = std::make_shared<PromptReading>();
+  unsent_.prompt->logprobs.push_back({id, model.of(id), model.rank(id)});
+  auto& top = unsent_.prompt->top.emplace_back();
+  model.top(static_cast<std::size_t>(request_.prompt_logprobs),
+            [&](const auto& entry) { top.push_back({entry.id, entry.logprob, static_cast<std::int32_t>(top.size()) + 1}); });
+  scored_ = position + 1;
+}
+
+void Sequence::pool(std::int64_t position, std::span<const float> state) {
+  if (!std::all_of(state.begin(), state.end(), [](float x) { return std::isfinite(x); }))
+    throw Error(Code::data_corrupt, "the model computed NaN or infinity")
+        .hint("its weights may be damaged: get the file again and compare its checksum");
+  sum_.resize(state.size());
+  for (std::size_t i = 0; i < state.size(); ++i) sum_[i] += static_cast<double>(state[i]);
+  pooled_ = position + 1;
+}
+
+void Sequence::finish_prompt() {
+  if (request_.pooling != Pooling::none) {
+    const double tokens = request_.pooling == Pooling::mean ? static_cast<double>(prompt_tokens_) : 1;
+    if (unsent_.prompt == nullptr) unsent_.prompt = std::make_shared<PromptReading>();
+    unsent_.prompt->embedding.reserve(sum_.size());
+    for (const double x : sum_) unsent_.prompt->embedding.push_back(static_cast<float>(x / tokens));
+  }
+  finish(request_.pooling == Pooling::none ? FinishReason::length : FinishReason::stop);
 }
 
 void Sequence::flush() {

@@ -37,6 +37,19 @@ class Sequence {
   /// Tokens whose keys and values are still to be computed before the next token can be drawn.
   std::int64_t pending() const { return size() - computed; }
   bool full() const { return size() >= limit_; }
+  /// Whether tokens are to be drawn. Otherwise it ends when its prompt is computed.
+  bool generates() const { return !full() && request_.pooling == Pooling::none; }
+  /// Whether something is wanted of the prompt itself.
+  bool reads() const { return request_.prompt_logprobs >= 0 || request_.pooling != Pooling::none; }
+  /// Leading tokens that need not be computed where the cache has their keys and values: nothing else is wanted of them any more.
+  std::int64_t skippable() const;
+  /// Whether the logits behind the prompt's token at `position`, or its final state, are still to be read.
+  bool wants_logits(std::int64_t position) const {
+    return request_.prompt_logprobs >= 0 && position >= scored_ && position + 1 < prompt_tokens_;
+  }
+  bool wants_state(std::int64_t position) const;
+  /// Whether logits of the prompt are still to be read.
+  bool scores() const { return request_.prompt_logprobs >= 0 && scored_ + 1 < prompt_tokens_; }
 
   std::uint64_t arrival = 0;                                     // order of submission
   std::int32_t row = -1;                                         // of the block table, while it runs
@@ -58,6 +71,12 @@ class Sequence {
   void start(std::int64_t most_guesses);
   /// Draws the next token from a row of logits. True when that ended the answer: the last event is sent.
   bool advance(std::span<const float> logits, sampling::Workspace& workspace);
+  /// Takes the logits behind the prompt's token at `position`: the log-probability of the next. Errors: as Sampler::sample.
+  void score(std::int64_t position, std::span<const float> logits, sampling::Workspace& workspace);
+  /// Takes the final state of the prompt's token at `position`. Errors: data_corrupt when it is no number.
+  void pool(std::int64_t position, std::span<const float> state);
+  /// The prompt is computed, and no token is to be drawn: sends the last event.
+  void finish_prompt();
   /// Sends what was drawn and became sayable, as one event.
   void flush();
   /// Sends the last event, with all text that was held back. Without memory for one the stream ends all the same.
@@ -79,6 +98,8 @@ class Sequence {
   std::int64_t prompt_tokens_, limit_;
   AnswerText text_;
   PromptLookup lookup_;
+  std::int64_t scored_ = 0, pooled_ = 0;  // leading tokens of the prompt whose logits or state were read
+  std::vector<double> sum_;               // of states, for their mean
   Event unsent_;
   bool started_ = false, spoke_ = false;
   Clock::time_point admitted_, first_token_;

@@ -23,6 +23,7 @@ Blocks::Blocks(const Checkpoint& checkpoint, const Config& config, const GraphOp
   slots_ = graph_->add_input("slots", {DType::i32, {tokens}});
   block_table_ = graph_->add_input("block_table", {DType::i32, {Dim::symbol("sequences"), Dim::symbol("blocks_per_sequence")}});
   rows_ = graph_->add_input("rows", {DType::i32, {Dim::symbol("rows")}});
+  hidden_rows_ = graph_->add_input("hidden_rows", {DType::i32, {Dim::symbol("hidden_rows")}});
   if (config.head_dim % ir::block_elements(options.kv_dtype) != 0)
     throw Error(Code::invalid_argument, "a cache of " + std::string(ir::name(options.kv_dtype)) + " takes heads of a multiple of " +
                                             std::to_string(ir::block_elements(options.kv_dtype)) + " elements; this model's have " +
@@ -134,6 +135,7 @@ Value Blocks::glu(Value x, const std::string& name, const char* activation) {
 }
 
 Value Blocks::head(Value x) {
+  hidden_ = rms_norm(graph_->append(ops::take_rows, {x, hidden_rows_})->outputs[0], "output_norm");
   x = graph_->append(ops::take_rows, {x, rows_})->outputs[0];
   x = rms_norm(x, "output_norm");
   return linear(x, checkpoint_.tensor("output.weight") ? "output" : "token_embd", config_.vocabulary);
@@ -141,7 +143,8 @@ Value Blocks::head(Value x) {
 
 LanguageModel Blocks::finish(Value logits) {
   graph_->rename(logits, "logits");
-  std::vector<Value> outputs = {logits};
+  graph_->rename(hidden_, "hidden");
+  std::vector<Value> outputs = {logits, hidden_};
   outputs.insert(outputs.end(), states_.begin(), states_.end());
   graph_->set_outputs(std::move(outputs));
   LanguageModel model;

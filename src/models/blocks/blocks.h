@@ -56,7 +56,8 @@ class Blocks {
   /// Feed-forward of gated linear units, down(f(gate(x)) * up(x)) with `<name>.ffn_gate`, `ffn_up`, `ffn_down`; f is silu or tanh's gelu.
   Value swiglu(Value x, const std::string& name);
   Value geglu(Value x, const std::string& name);
-  /// Logits of the rows that are wanted: norm with `output_norm`, head `output` (or the token table where the file has none).
+  /// Logits of the rows that are wanted: norm with `output_norm`, head `output` (or the token table where the file has none). The final
+  /// states of hidden_rows, which finish() makes an output, are those behind the norm.
   Value head(Value x);
 
   /// Ends the graph.
@@ -70,7 +71,7 @@ class Blocks {
   const Checkpoint& checkpoint_;
   const Config& config_;
   std::unique_ptr<ir::Graph> graph_;
-  Value ids_, positions_, sequence_, slots_, block_table_, rows_;
+  Value ids_, positions_, sequence_, slots_, block_table_, rows_, hidden_rows_, hidden_ = nullptr;
   std::vector<Value> states_;  // keys.0, values.0, keys.1 … as they stand now
   std::map<std::string, Value> weights_;
 };
