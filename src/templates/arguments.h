@@ -31,6 +31,10 @@ Value replace_all(Render& r, const Value& text, const Value& old, const Value& w
 Value centered(Render& r, const Value& text, std::int64_t width, const Value& fill);
 Value split_lines(Render& r, const Value& text, bool keep_ends);
 Value join_strings(Render& r, std::string_view separator, bool separator_untrusted, const List& items);
+/// Filters in files of their own.
+Value word_wrap(Render& r, const Value& self, const Value* a, const Arguments& all);
+Value pretty(Render& r, const Value& self, const Value* a, const Arguments& all);
+Value link_addresses(Render& r, const Value& self, const Value* a, const Arguments& all);
 Value call_test(Render& r, const Value& name, const Value& value, const Arguments& arguments);
 Value call_filter(Render& r, const Value& name, const Value& value, const Arguments& arguments);
 

@@ -21,7 +21,7 @@ struct Arguments {
   std::span<const Named> named;
 };
 
-constexpr std::size_t kMaxParameters = 4;
+constexpr std::size_t kMaxParameters = 5;
 
 /// `self` is the value on the left of `|`, `is` or `.`; `args` holds one value a parameter, `absent` where none was given; `all` what a
 /// variadic built-in reads.

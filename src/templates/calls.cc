@@ -128,6 +128,7 @@ Value Render::call(const Value& callee, const Arguments& arguments) {
     case Kind::method: return invoke(*this, *callee.method->row, callee.method->self, arguments);
     case Kind::macro: return call_macro(*callee.macro, arguments);
     case Kind::loop: return call_loop(*callee.loop, arguments);
+    case Kind::block: return call_block(callee.integer, arguments);
     case Kind::joiner:
       if (std::exchange(callee.cycler->used, true)) return callee.cycler->separator;
       return string("");
@@ -148,6 +149,10 @@ Value Render::call_macro(const Macro& macro, const Arguments& arguments) {
   for (std::size_t i = 0; i < given; ++i) define(n.slots[i], arguments.positional[i]);
   Dict* rest = n.uses_kwargs ? make_dict(heap_) : nullptr;
   Value caller = Value::of(Kind::absent);
+  const bool caller_twice = !n.uses_caller && std::any_of(arguments.named.begin(), arguments.named.end(), [&](const Named& named) {
+    return named.name == "caller" &&
+           std::find(n.parameters.begin() + static_cast<std::ptrdiff_t>(given), n.parameters.end(), kCaller) == n.parameters.end();
+  });
   for (const Named& named : arguments.named) {
     work(n.parameters.size() - given);
     std::size_t i = given;
@@ -158,6 +163,8 @@ Value Render::call_macro(const Macro& macro, const Arguments& arguments) {
       caller = named.value;
     else if (n.uses_kwargs)
       set(heap_, *rest, named.name, named.value);
+    else if (caller_twice)
+      fail("macro " + name() + " was invoked with two values for the special caller argument. This is most likely a bug.");
     else
       fail("macro " + name() + " takes no keyword argument '" + std::string(named.name) + "'");
   }

@@ -141,7 +141,7 @@ Value extreme(Render& r, const Value& self, const Value* a, Args) {
   if (all.empty()) return {};
   const Keyed* best = &all[0];
   for (const Keyed& k : std::span(all).subspan(1))
-    if (kSign * compare(k.key, best->key) > 0) best = &k;
+    if (kSign * compare(k.key, best->key, kSign > 0 ? ">" : "<") > 0) best = &k;
   return best->item;
 }
 
@@ -308,8 +308,9 @@ Value select(Render& r, const Value& self, const Value*, Args all) {
 
 // Python attributes only: never an item of a dict.
 Value attribute(Render& r, const Value& self, const Value* a, Args) {
-  if (self.is(Kind::dict) && !find_method(required_text(a[0]), self)) return {};
-  return r.attribute(self, required_text(a[0]));
+  const std::string_view name = required_text(a[0]);
+  if (self.is(Kind::dict) && !find_method(name, self) && !name.starts_with("__")) return undefined_attribute(self, a[0]);
+  return r.attribute(self, name);
 }
 
 Value size(Render&, const Value& self, const Value*, Args) { return of_size(length(self)); }

@@ -2,6 +2,7 @@
 #include <charconv>
 #include <cmath>
 #include <cstdlib>
+#include <cstring>
 #include <optional>
 
 #include "templates/arguments.h"
@@ -14,6 +15,7 @@ namespace {
 using Args = const Arguments&;
 
 Value text_of(Render& r, const Value& v) { return to_string(r.heap(), v); }
+std::string shown(Render& r, const Value& v) { return std::string(text_of(r, v).text()); }
 
 template <std::string (*kChange)(std::string_view)>
 Value changed(Render& r, const Value& self, const Value*, Args) {
@@ -77,15 +79,18 @@ Value indent(Render& r, const Value& self, const Value* a, Args) {
 }
 
 Value truncate(Render& r, const Value& self, const Value* a, Args) {
-  const std::int64_t length = integer(a[0], 255), leeway = is_given(a[3]) ? as_index(a[3]) : 5;
+  const Value limit = a[0].given() ? a[0] : Value::of(std::int64_t{255}), leeway = is_given(a[3]) ? a[3] : Value::of(std::int64_t{5});
   const Value end = a[2].given() ? a[2] : r.string("...");
-  const auto end_size = static_cast<std::int64_t>(code_points(required_text(end)));
-  if (length < end_size) bad_argument("expected length >= " + std::to_string(end_size) + ", got " + std::to_string(length));
-  if (leeway < 0) bad_argument("expected leeway >= 0, got " + std::to_string(leeway));
-  const auto size = static_cast<std::int64_t>(quern::templates::length(self));
-  if (size <= length || size - length <= leeway) return self;
+  const std::size_t end_size = quern::templates::length(end);
+  if (compare(limit, of_size(end_size), ">=") < 0)
+    bad_argument("expected length >= " + std::to_string(end_size) + ", got " + shown(r, limit));
+  if (compare(leeway, Value::of(std::int64_t{0}), ">=") < 0) bad_argument("expected leeway >= 0, got " + shown(r, leeway));
+  const Value most = arithmetic(r.heap(), Operator::add, limit, leeway);
+  if (compare(of_size(quern::templates::length(self)), most, "<=") <= 0) return self;
+  if (limit.is(Kind::real)) bad_argument("slice indices must be integers or None or have an __index__ method");
   const std::string_view text = required_text(self);
-  std::size_t cut = byte_offset(text, static_cast<std::size_t>(length - end_size));
+  required_text(end);
+  std::size_t cut = byte_offset(text, static_cast<std::size_t>(as_index(limit)) - end_size);
   if (!flag(a[1]))
     if (const std::size_t space = text.substr(0, cut).rfind(' '); space != text.npos) cut = space;
   Writer out(r.heap());
@@ -100,7 +105,7 @@ Value word_count(Render& r, const Value& self, const Value*, Args) {
   bool inside = false;
   for (std::size_t i = 0; i < text.string->size;) {
     const char32_t c = next_code_point(text.text(), i);
-    const bool word = c == '_' || is_letter(c) || is_digit(c);
+    const bool word = is_word(c);
     count += word && !inside;
     inside = word;
   }
@@ -187,7 +192,6 @@ Value url_encode(Render& r, const Value& self, const Value*, Args) {
 }
 
 Value absolute(Render& r, const Value& self, const Value*, Args) {
-  if (self.is(Kind::undefined)) fail_undefined(self);
   if (self.is(Kind::real)) return Value::of(std::abs(self.real));
   if (self.is(Kind::big)) return self.text().starts_with('-') ? negate(r.heap(), self) : self;
   if (!self.is_number()) bad_argument("bad operand type for abs(): '" + std::string(type_name(self)) + "'");
@@ -280,35 +284,68 @@ Value to_real(Render&, const Value& self, const Value* a, Args) {
   return a[0].given() ? a[0] : Value::of(0.0);
 }
 
+// Correctly rounded to 10^-precision, halves to the even neighbour, as Python's round() of a float.
+double round_real(double d, std::int64_t precision) {
+  if (!std::isfinite(d) || d == 0 || precision > 330) return d;  // past the last digit of any double
+  char digits[800];
+  if (precision >= 0) {
+    std::snprintf(digits, sizeof digits, "%.*f", static_cast<int>(precision), d);
+  } else {
+    std::snprintf(digits, sizeof digits, "%.17e", std::abs(d));
+    const std::int64_t kept =
+        std::atoi(std::strchr(digits, 'e') + 1) + 1 + std::max<std::int64_t>(precision, -400);  // digits that are left
+    if (kept < 0) return std::copysign(0.0, d);
+    if (kept == 0) {  // more than half of the unit, or not
+      const BigInteger unit = BigInteger::power(BigInteger(10), static_cast<std::uint64_t>(-precision));
+      const BigInteger whole = BigInteger::truncated(std::abs(d));
+      const int side = BigInteger::compare(whole + whole, unit);
+      const bool up = side > 0 || (side == 0 && std::abs(d) != std::trunc(std::abs(d)));
+      if (!up) return std::copysign(0.0, d);
+      std::snprintf(digits, sizeof digits, "%s1e%d", d < 0 ? "-" : "", static_cast<int>(-precision));
+    } else {
+      std::snprintf(digits, sizeof digits, "%.*e", static_cast<int>(kept - 1), d);
+    }
+  }
+  const double rounded = std::strtod(digits, nullptr);
+  if (std::isinf(rounded)) bad_argument("rounded value too large to represent");
+  return rounded;
+}
+
+Value round_integer(Render& r, const Value& v, std::int64_t precision) {
+  const BigInteger i = BigInteger::of(v);
+  if (precision >= 0) return i.value(r.heap());
+  if (precision < -10'000) return Value::of(std::int64_t{0});
+  const BigInteger unit = BigInteger::power(BigInteger(10), static_cast<std::uint64_t>(-precision));
+  BigInteger count, rest, half, odd;
+  BigInteger::divide(i, unit, count, rest);
+  BigInteger::divide(count, BigInteger(2), half, odd);
+  const int side = BigInteger::compare(rest + rest, unit);  // halves go to the even neighbour
+  return ((side > 0 || (side == 0 && !odd.zero()) ? count + BigInteger(1) : count) * unit).value(r.heap());
+}
+
+Value whole(Render& r, double d) {
+  if (std::isnan(d)) bad_argument("cannot convert float NaN to integer");
+  if (std::isinf(d)) bad_argument("cannot convert float infinity to integer");
+  return BigInteger::truncated(d).value(r.heap());
+}
+
 Value round(Render& r, const Value& self, const Value* a, Args) {
-  const std::int64_t precision = integer(a[0], 0);
   const std::string_view method = a[1].given() ? required_text(a[1]) : "common";
   if (method != "common" && method != "ceil" && method != "floor") bad_argument("method must be common, ceil or floor");
-  if (self.is(Kind::undefined)) fail_undefined(self);
-  if (!self.is_number() && !self.is(Kind::big)) bad_argument("type " + std::string(type_name(self)) + " doesn't define __round__ method");
+  const bool number = self.is_number() || self.is(Kind::big);
   if (method == "common") {
-    if (!self.is(Kind::real)) {
-      const BigInteger i = BigInteger::of(self);
-      if (precision >= 0) return i.value(r.heap());
-      if (precision < -10'000) return Value::of(std::int64_t{0});
-      const BigInteger unit = BigInteger::power(BigInteger(10), static_cast<std::uint64_t>(-precision));
-      BigInteger count, rest, half, odd;
-      BigInteger::divide(i, unit, count, rest);
-      BigInteger::divide(count, BigInteger(2), half, odd);
-      const int side = BigInteger::compare(rest + rest, unit);  // halves go to the even neighbour
-      return ((side > 0 || (side == 0 && !odd.zero()) ? count + BigInteger(1) : count) * unit).value(r.heap());
-    }
-    if (!std::isfinite(self.real) || precision > 400) return self;
-    if (precision < 0) {
-      const double unit = std::pow(10.0, static_cast<double>(-precision));
-      return Value::of(std::isinf(unit) ? 0.0 : std::nearbyint(self.real / unit) * unit);
-    }
-    char digits[800];
-    std::snprintf(digits, sizeof digits, "%.*f", static_cast<int>(precision), self.real);
-    return Value::of(std::strtod(digits, nullptr));
+    if (!number) bad_argument("type " + std::string(type_name(self)) + " doesn't define __round__ method");
+    if (a[0].is(Kind::none)) return self.is(Kind::real) ? whole(r, std::nearbyint(self.real)) : round_integer(r, self, 0);
+    const std::int64_t precision = integer(a[0], 0);
+    return self.is(Kind::real) ? Value::of(round_real(self.real, precision)) : round_integer(r, self, precision);
   }
-  const double unit = std::pow(10.0, static_cast<double>(precision)), scaled = as_real(self) * unit;
-  return Value::of((method == "ceil" ? std::ceil(scaled) : std::floor(scaled)) / unit);
+  if (self.is(Kind::undefined)) fail_undefined(self);
+  if (!number) bad_argument("must be real number, not " + std::string(type_name(self)));
+  const Value precision = a[0].given() ? a[0] : Value::of(std::int64_t{0});
+  const Value unit = arithmetic(r.heap(), Operator::power, Value::of(std::int64_t{10}), precision);
+  Value scaled = arithmetic(r.heap(), Operator::multiply, self, unit);
+  if (scaled.is(Kind::real)) scaled = whole(r, method == "ceil" ? std::ceil(scaled.real) : std::floor(scaled.real));
+  return arithmetic(r.heap(), Operator::divide, scaled, unit);
 }
 
 Value file_size(Render& r, const Value& self, const Value* a, Args) {
@@ -324,16 +361,14 @@ Value file_size(Render& r, const Value& self, const Value* a, Args) {
   const bool binary = flag(a[0]);
   const double base = binary ? 1024 : 1000;
   if (bytes == 1) return r.string("1 Byte");
-  char out[64];
-  if (bytes < base) {
-    std::snprintf(out, sizeof out, "%lld Bytes", static_cast<long long>(bytes));
-    return r.string(out);
-  }
+  if (bytes < base) return r.string(std::string(to_string(r.heap(), whole(r, bytes)).text()) + " Bytes");
   double unit = base * base;
   const std::string_view prefixes = "kMGTPEZY";
   std::size_t i = 0;
-  for (; i + 1 < prefixes.size() && bytes >= unit; ++i) unit *= base;
+  for (; i + 1 < prefixes.size() && !(bytes < unit); ++i) unit *= base;
   const std::string name = (binary && prefixes[i] == 'k' ? std::string("K") : std::string(1, prefixes[i])) + (binary ? "iB" : "B");
+  if (std::isnan(bytes)) return r.string("nan Y" + std::string(binary ? "iB" : "B"));
+  char out[400];  // the largest double has 309 digits
   std::snprintf(out, sizeof out, "%.1f %s", base * bytes / unit, name.c_str());
   return r.string(out);
 }
@@ -341,11 +376,10 @@ Value file_size(Render& r, const Value& self, const Value* a, Args) {
 Value to_json_text(Render& r, const Value& self, const Value* a, Args) {
   JsonStyle style;
   style.ensure_ascii = flag(a[0]);
-  if (is_given(a[1])) {
+  if (is_given(a[1]) && !self.is(Kind::string)) {  // json.dumps looks at no indent where it writes a string
     style.pretty = true;
     style.item_separator = ",";
-    style.indent = a[1].is(Kind::string) ? std::string(a[1].text())
-                                         : std::string(static_cast<std::size_t>(std::clamp<std::int64_t>(as_index(a[1]), 0, 1000)), ' ');
+    style.indent = a[1].is(Kind::string) ? a[1].text() : arithmetic(r.heap(), Operator::multiply, r.string(" "), a[1]).text();
   }
   if (is_given(a[2])) {
     const List* pair = iterate(r.heap(), a[2]);

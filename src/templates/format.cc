@@ -148,7 +148,8 @@ std::string format_real(double d, const Spec& s) {
   return pad_number(negative, "", body, s);
 }
 
-Spec parse_spec(std::string_view text) {
+// `otherwise`: the type where none is given.
+Spec parse_spec(std::string_view text, char otherwise) {
   Spec s;
   std::size_t pos = 0;
   const auto is_align = [](char c) { return c == '<' || c == '>' || c == '^' || c == '='; };
@@ -175,13 +176,22 @@ Spec parse_spec(std::string_view text) {
   }
   s.width = read_number(text, pos);
   if (pos < text.size() && (text[pos] == ',' || text[pos] == '_')) s.grouping = text[pos++];
+  if (s.grouping && pos < text.size() && (text[pos] == ',' || text[pos] == '_'))
+    fail(text[pos] == s.grouping ? "Cannot specify '" + std::string(1, s.grouping) + "' with '" + s.grouping + "'."
+                                 : "Cannot specify both ',' and '_'.");
   if (pos < text.size() && text[pos] == '.') {
     const std::size_t start = ++pos;
     s.precision = read_number(text, pos);
     if (pos == start) fail("Format specifier missing precision");
   }
   if (pos < text.size()) s.type = text[pos++];
-  if (pos != text.size()) fail("Invalid format specifier '" + std::string(text) + "'");
+  if (pos != text.size()) fail("Invalid format specifier");
+  if (s.grouping) {
+    const char type = s.type ? s.type : otherwise;
+    const bool allowed = std::string_view("defgEG%F").find(type) != std::string_view::npos || type == 0 ||
+                         (s.grouping == '_' && std::string_view("boxX").find(type) != std::string_view::npos);
+    if (!allowed) fail("Cannot specify '" + std::string(1, s.grouping) + "' with '" + type + "'.");
+  }
   return s;
 }
 
@@ -226,10 +236,11 @@ void write_conversion(Writer& out, const Value& v, Conversion c, Heap& heap, boo
     }
     case 'c': {
       std::string one;
+      s.precision = -1;
       if (number)
         append_code_point(one, code_point_of(v));
       else if (v.is(Kind::string) && code_points(v.text()) == 1)
-        return s.precision = -1, write_padded(out, v, s);
+        return write_padded(out, v, s);
       else
         fail("%c requires int or char");
       return write_padded(out, make_string(heap, one), s);
@@ -277,16 +288,17 @@ void write_conversion(Writer& out, const Value& v, Conversion c, Heap& heap, boo
 
 void write_formatted(Writer& out, const Value& v, std::string_view text) {
   if (text.empty()) return write_str(out, v);
-  const Spec s = parse_spec(text);
+  if (!v.is(Kind::string) && !v.is_number() && !v.is(Kind::big))
+    fail("unsupported format string passed to " + std::string(type_name(v)) + ".__format__");
+  const Spec s = parse_spec(text, v.is(Kind::string) ? 's' : v.is(Kind::real) ? '\0' : 'd');
   if (v.is(Kind::string)) {
     if (s.type && s.type != 's') fail("Unknown format code '" + std::string(1, s.type) + "' for object of type 'str'");
     if (s.sign_given) fail(s.sign == ' ' ? "Space not allowed in string format specifier" : "Sign not allowed in string format specifier");
+    if (s.no_negative_zero) fail("Negative zero coercion (z) not allowed in string format specifier");
     if (s.alternate) fail("Alternate form (#) not allowed in string format specifier");
-    if (s.grouping) fail("Cannot specify '" + std::string(1, s.grouping) + "' with 's'.");
     if (s.align == '=' && !s.zero) fail("'=' alignment not allowed in string format specifier");
     return write_padded(out, v, s);
   }
-  if (!v.is_number() && !v.is(Kind::big)) fail("unsupported format string passed to " + std::string(type_name(v)) + ".__format__");
   static constexpr std::string_view kReal = "eEfFgGn%", kInteger = "dxXobnc";
   if (v.is(Kind::real) || (s.type && kReal.find(s.type) != kReal.npos && s.type != 'n')) {
     if (s.type && kReal.find(s.type) == kReal.npos) fail("Unknown format code '" + std::string(1, s.type) + "' for object of type 'float'");
@@ -295,18 +307,16 @@ void write_formatted(Writer& out, const Value& v, std::string_view text) {
   if (s.type && kInteger.find(s.type) == kInteger.npos)
     fail("Unknown format code '" + std::string(1, s.type) + "' for object of type 'int'");
   if (s.precision >= 0) fail("Precision not allowed in integer format specifier");
+  if (s.no_negative_zero) fail("Negative zero coercion (z) not allowed in integer format specifier");
   if (s.type == 'c') {
     if (s.sign_given) fail("Sign not allowed with integer format specifier 'c'");
     if (s.alternate) fail("Alternate form (#) not allowed with integer format specifier 'c'");
-    if (s.grouping) fail("Cannot specify '" + std::string(1, s.grouping) + "' with 'c'.");
     const std::int64_t c = as_index(v);
     if (c < 0 || c >= 0x110000) fail("%c arg not in range(0x110000)");
     std::string one;
     append_code_point(one, static_cast<char32_t>(c));
     return out.add(pad_number(false, "", one, s));
   }
-  if (s.grouping == ',' && s.type && s.type != 'd') fail("Cannot specify ',' with '" + std::string(1, s.type) + "'.");
-  if (s.grouping && s.type == 'n') fail("Cannot specify '" + std::string(1, s.grouping) + "' with 'n'.");
   out.add(format_integer(BigInteger::of(v), s));
 }
 

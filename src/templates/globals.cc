@@ -70,11 +70,15 @@ Value strftime_now(Render& r, const Value&, const Value* a, Args) {
   return r.string({out, std::strftime(out, sizeof out, form.c_str(), &local)});
 }
 
+Value lipsum(Render&, const Value&, const Value*, Args) {
+  throw Error(Code::unsupported, "lipsum() makes a random text, and a prompt must not depend on chance");
+}
+
 constexpr Function kFunctions[] = {
-    {{"cycler", cycler, {"*"}}, "jinja2.utils.Cycler"},    {{"dict", dict, {"*"}}, "dict"},
-    {{"joiner", joiner, {"sep?"}}, "jinja2.utils.Joiner"}, {{"namespace", name_space, {"*"}}, "jinja2.utils.Namespace"},
-    {{"raise_exception", raise_exception, {"message"}}},   {{"range", range, {"/start", "/stop?", "/step?"}}},
-    {{"strftime_now", strftime_now, {"format"}}},
+    {{"cycler", cycler, {"*"}}, "jinja2.utils.Cycler"},           {{"dict", dict, {"*"}}, "dict"},
+    {{"joiner", joiner, {"sep?"}}, "jinja2.utils.Joiner"},        {{"lipsum", lipsum, {"n?", "html?", "min?", "max?"}}},
+    {{"namespace", name_space, {"*"}}, "jinja2.utils.Namespace"}, {{"raise_exception", raise_exception, {"message"}}},
+    {{"range", range, {"/start", "/stop?", "/step?"}}},           {{"strftime_now", strftime_now, {"format"}}},
 };
 
 }  // namespace

@@ -456,11 +456,16 @@ Value format(Render& r, const Value& self, const Value*, Args all) { return form
 
 Value format_map(Render& r, const Value& self, const Value* a, Args) { return format_fields(r, self, {}, a[0]); }
 
+Value encode(Render&, const Value&, const Value*, Args) {
+  throw Error(Code::unsupported, "str.encode() gives bytes, which templates do not have here");
+}
+
 constexpr Row kRows[] = {
     {"capitalize", changed<capitalize>},
     {"casefold", changed<fold_case>},
     {"center", padded<Pad::center>, {"/width", "/fill?"}},
     {"count", count, {"/sub", "/start?", "/end?"}},
+    {"encode", encode, {"encoding?", "errors?"}},
     {"endswith", has_affix<true>, {"/suffix", "/start?", "/end?"}},
     {"expandtabs", expand_tabs, {"tabsize?"}},
     {"find", find<false, false>, {"/sub", "/start?", "/end?"}},

@@ -26,6 +26,22 @@ bool same_text(std::string_view a, std::string_view b) {
 
 bool is_tuple(const Value& v) { return v.is(Kind::list) && (v.list->type == Sequence::tuple || v.list->type == Sequence::group); }
 
+bool is_set(const Value& v) { return v.is(Kind::list) && (v.list->type == Sequence::keys || v.list->type == Sequence::items); }
+
+// Of the views of dicts that are sets to Python: keys by hash, pairs one by one.
+bool is_subset(const Value& a, const Value& b, int depth) {
+  Heap heap;
+  Dict* keys = make_dict(heap);
+  const auto key_of = [](const Value& v, const Value& item) { return v.list->type == Sequence::items ? item.list->at(0) : item; };
+  for (std::size_t i = 0; i < b.list->size; ++i) set(heap, *keys, key_of(b, b.list->at(i)), b.list->at(i));
+  for (std::size_t i = 0; i < a.list->size; ++i) {
+    const Value item = a.list->at(i);
+    const Value* other = a.list->type == b.list->type ? keys->find(key_of(a, item)) : nullptr;
+    if (!other || !equal(item, *other, depth + 1)) return false;
+  }
+  return true;
+}
+
 int sign(double d) { return d < 0 ? -1 : d > 0 ? 1 : 0; }
 
 // Exact where both are integers.
@@ -176,7 +192,7 @@ Value reals(Operator op, double a, double b) {
       if (a == 0 && b < 0) fail("0.0 cannot be raised to a negative power");
       const double r = std::pow(a, b);
       if (std::isnan(r) && !std::isnan(a) && !std::isnan(b)) throw Error(Code::unsupported, "a complex number");
-      if (std::isinf(r) && !std::isinf(a) && !std::isinf(b)) fail("Numerical result out of range");
+      if (std::isinf(r) && !std::isinf(a) && !std::isinf(b)) fail("(34, 'Numerical result out of range')");
       return Value::of(r);
     }
   }
@@ -213,8 +229,8 @@ std::string_view type_name(const Value& v) {
     case Kind::real: return "float";
     case Kind::string: return v.markup ? "Markup" : "str";
     case Kind::list: {
-      static constexpr std::string_view kNames[] = {"list",      "tuple",       "tuple",      "range",
-                                                    "dict_keys", "dict_values", "dict_items", "generator"};
+      static constexpr std::string_view kNames[] = {"list",      "tuple",       "_GroupTuple", "range",
+                                                    "dict_keys", "dict_values", "dict_items",  "generator"};
       return kNames[static_cast<std::size_t>(v.list->type)];
     }
     case Kind::dict: return "dict";
@@ -225,20 +241,38 @@ std::string_view type_name(const Value& v) {
     case Kind::loop: return "LoopContext";
     case Kind::cycler: return "Cycler";
     case Kind::joiner: return "Joiner";
+    case Kind::blocks: return "TemplateReference";
+    case Kind::block: return "BlockReference";
   }
   return "object";
 }
 
-std::string object_name(const Value& v) { return v.is(Kind::none) ? "None" : std::string(type_name(v)) + " object"; }
+std::string object_name(const Value& v) {
+  std::string_view module;
+  switch (v.kind) {
+    case Kind::none: return "None";
+    case Kind::string: module = v.markup ? "markupsafe." : ""; break;
+    case Kind::list: module = v.list->type == Sequence::group ? "jinja2.filters." : ""; break;
+    case Kind::space:
+    case Kind::cycler:
+    case Kind::joiner: module = "jinja2.utils."; break;
+    case Kind::macro:
+    case Kind::loop:
+    case Kind::blocks:
+    case Kind::block: module = "jinja2.runtime."; break;
+    default: break;
+  }
+  return std::string(module) + std::string(type_name(v)) + " object";
+}
 
 void fail_undefined(const Value& v) {
   const std::string name = v.string ? std::string(v.text()) : "value";
   if (v.owner == Kind::absent) fail(v.element ? name : "'" + name + "' is undefined");
   Value owner = Value::of(v.owner);
-  static List list;  // only its type is read
-  if (v.owner == Kind::list) owner = Value::of(&list);
-  static const String empty{};
-  if (v.owner == Kind::string) owner = Value::of(&empty);
+  List list;  // only its type is read
+  list.type = static_cast<Sequence>(v.owner_type);
+  if (v.owner == Kind::list) owner.list = &list;
+  if (v.owner == Kind::string) owner.markup = v.owner_type != 0;
   if (v.element) fail(object_name(owner) + " has no element " + name);
   fail("'" + object_name(owner) + "' has no attribute '" + name + "'");
 }
@@ -258,6 +292,7 @@ bool equal(const Value& a, const Value& b, int depth) {
     case Kind::undefined: return true;
     case Kind::list: {
       if (a.list == b.list) return true;
+      if (is_set(a) && is_set(b)) return a.list->size == b.list->size && is_subset(a, b, depth);
       const bool same = a.list->type == b.list->type || (is_tuple(a) && is_tuple(b));
       if (!same || a.list->type == Sequence::generator || a.list->type == Sequence::values || a.list->size != b.list->size) return false;
       count_work(a.list->size);

@@ -29,9 +29,9 @@ std::string Parser::described(const Token& token) { return described_token(token
 void parse(Program& program) { Parser(program).parse_all(); }
 
 Parser::Parser(Program& program) : program_(program), lexer_(program.name, program.source) {
-  static constexpr std::string_view kNames[] = {"loop",    "caller",   "varargs",   "kwargs",   "index",    "index0", "first",  "last",
-                                                "length",  "revindex", "revindex0", "previtem", "nextitem", "depth",  "depth0", "cycle",
-                                                "changed", "grouper",  "list",      "name",     "current",  "next",   "reset"};
+  static constexpr std::string_view kNames[] = {"loop",   "caller", "varargs",  "kwargs",    "index",    "index0",   "first",
+                                                "last",   "length", "revindex", "revindex0", "previtem", "nextitem", "depth",
+                                                "depth0", "cycle",  "changed",  "self",      "super"};
   static_assert(std::size(kNames) == kKnownNames);
   for (const std::string_view name : kNames) intern(name);
   current_ = lexer_.next();
@@ -285,7 +285,7 @@ NodeId Parser::for_statement() {
   program_.loops.push_back(loop);
   open_loops_.push_back(id);
   ++loop_nesting_;
-  const NodeId inner = body({"else", "endfor"});
+  const NodeId inner = body({"endfor", "else"});
   --loop_nesting_;
   open_loops_.pop_back();
   NodeId otherwise = kNoNode;
@@ -453,6 +453,10 @@ NodeId Parser::block_statement() {
          current_.offset);
   const bool scoped = skip_name("scoped"), required = skip_name("required");
   expect(TokenKind::block_end);
+  if (scoped)
+    for (const std::int32_t loop : open_loops_) program_.loops[static_cast<std::size_t>(loop)].uses_loop = true;
+  const auto id = static_cast<std::int32_t>(program_.blocks.size());
+  program_.blocks.push_back({.name = intern(name.text), .body = kNoNode, .scoped = scoped, .required = required});
   const int loops = std::exchange(loop_nesting_, 0);
   const std::vector<std::int32_t> open_loops = std::exchange(open_loops_, {});
   const NodeId inner = scoped_body("endblock");
@@ -461,12 +465,8 @@ NodeId Parser::block_statement() {
   skip_name(name.text);
   if (required && program_.nodes[static_cast<std::size_t>(inner)].count != 0)
     fail("Required blocks can only contain comments or whitespace", tag.offset);
-  return make({.kind = NodeKind::block,
-               .offset = static_cast<std::uint32_t>(tag.offset),
-               .a = inner,
-               .b = scoped,
-               .c = required ? intern(name.text) : kNoNode},
-              {inner});
+  program_.blocks[static_cast<std::size_t>(id)].body = inner;
+  return make({.kind = NodeKind::block, .offset = static_cast<std::uint32_t>(tag.offset), .a = id}, {inner});
 }
 
 // include, import, from, extends: read in full, and an error when reached, as in an environment that loads nothing.

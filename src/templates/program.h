@@ -54,7 +54,7 @@ enum class NodeKind : std::uint8_t {
   with,          // items: target, value …; a: body, b: slots
   loop_break,
   loop_continue,
-  block,       // a: body; b: whether it sees the names around it, d: slots
+  block,       // a: program.blocks
   load,        // a: the name of a template: an error when reached
   autoescape,  // a: expression, b: body, c: slots
   // Targets of an assignment: name (b: slot of the scope), tuple, and
@@ -82,7 +82,16 @@ struct LoopNode {
   NodeId target, iterable, condition = kNoNode, body, otherwise = kNoNode;
   bool recursive = false, uses_loop = false;
   std::int32_t slot = 0;  // of `loop`
-  std::int32_t scope_size = 0, otherwise_size = 0;
+  std::int32_t scope_size = 0, condition_size = 0, otherwise_size = 0;
+};
+
+struct BlockNode {
+  NameId name;
+  NodeId body;
+  bool scoped = false, required = false;  // scoped: it sees the names around it
+  std::int32_t depth = 0;                 // scopes around it that its names count
+  std::int32_t around_size = 0;           // cells of the largest of these
+  std::int32_t scope_size = 0;
 };
 
 struct MacroNode {
@@ -102,8 +111,9 @@ struct MacroNode {
 /// Where a name may be defined too.
 struct Place {
   std::int32_t hops, slot;
-  bool last;
+  bool last, closed;  // closed: what is defined nowhere here is undefined, whatever the caller gave
 };
+constexpr std::int32_t kNothing = -2;  // in place of program.places: as closed
 
 struct NameInfo {
   Value text;
@@ -130,12 +140,8 @@ enum Known : NameId {
   kDepth0,
   kCycle,
   kChanged,
-  kGrouper,
-  kList,
-  kName,
-  kCurrent,
-  kNext,
-  kReset,
+  kSelf,
+  kSuper,
   kKnownNames
 };
 
@@ -150,6 +156,7 @@ struct Program {
   std::vector<const Row*> rows;  // filters and tests in use; nullptr where there is none of that name
   std::vector<LoopNode> loops;
   std::vector<MacroNode> macros;
+  std::vector<BlockNode> blocks;
   std::vector<Place> places;
   NodeId root = kNoNode;
   std::int32_t scope_size = 0;  // slots of the outermost scope

@@ -94,26 +94,30 @@ void Render::clear(Scope& scope) {
 }
 
 Value Render::lookup_further(const Node& name) {
-  for (std::int32_t i = name.d; i != kNoNode;) {
+  for (std::int32_t i = name.d; i >= 0;) {
     const Place& place = program_.places[static_cast<std::size_t>(i)];
     const Scope* scope = scope_;
     for (std::int32_t k = place.hops; k > 0; --k) scope = scope->outer;
     if (scope->cells[place.slot].given()) return scope->cells[place.slot];
-    i = place.last ? kNoNode : i + 1;
+    i = !place.last ? i + 1 : place.closed ? kNothing : kNoNode;
+    if (i == kNothing) return undefined_attribute(Value::of(Kind::absent), program_.names[static_cast<std::size_t>(name.a)].text);
   }
+  if (name.d == kNothing) return undefined_attribute(Value::of(Kind::absent), program_.names[static_cast<std::size_t>(name.a)].text);
   return known(name.a);
 }
 
 Value Render::find_known(NameId name) {
   Value& known = known_[static_cast<std::size_t>(name)];
   const NameInfo& info = program_.names[static_cast<std::size_t>(name)];
-  if (const Value* found = context_.dict->find(info.text.text())) {
+  if (name == kSelf) {
+    known = Value::of(Kind::blocks);
+  } else if (const Value* found = context_.dict->find(info.text.text())) {
     known = *found;
   } else if (info.global) {
     known = Value::of(Kind::function);
     known.function = info.global;
   } else {
-    known = undefined(Value::of(Kind::absent), info.text);
+    known = undefined_attribute(Value::of(Kind::absent), info.text);
   }
   return known;
 }
@@ -168,8 +172,8 @@ Render::Flow Render::execute_rare(const Node& n) {
   switch (n.kind) {
     case NodeKind::set_block: {
       Value text;
-      if (const Flow flow = capture(n.c, n.d, text); flow != Flow::next) return flow;  // `break` inside: the text is dropped
-      assign(n.a, apply_chain(n.b, text));
+      if (const Flow flow = capture(n.c, n.d, n.b, text); flow != Flow::next) return flow;  // `break` inside: the text is dropped
+      assign(n.a, text);
       break;
     }
     case NodeKind::macro: {
@@ -183,9 +187,8 @@ Render::Flow Render::execute_rare(const Node& n) {
       break;
     }
     case NodeKind::filter_block: {
-      Value text;
-      if (const Flow flow = capture(n.b, n.c, text); flow != Flow::next) return flow;
-      const Value filtered = apply_chain(n.a, text);
+      Value filtered;
+      if (const Flow flow = capture(n.b, n.c, n.a, filtered); flow != Flow::next) return flow;
       if (!filtered.is(Kind::string))
         throw Error(Code::invalid_argument, "sequence item 0: expected str instance, " + std::string(type_name(filtered)) + " found");
       print(filtered);
@@ -193,21 +196,16 @@ Render::Flow Render::execute_rare(const Node& n) {
     }
     case NodeKind::generation: {
       Value text;
-      capture(n.a, n.b, text);
+      capture(n.a, n.b, kNoNode, text);
       print(text);
       break;
     }
     case NodeKind::with: return with(n);
     case NodeKind::block: {
-      if (n.c != kNoNode)
-        throw Error(Code::invalid_argument,
-                    "Required block '" + std::string(program_.names[static_cast<std::size_t>(n.c)].text.text()) + "' not found");
-      Scope* outer = scope_;
-      Scope* root = outer;
-      while (n.b == 0 && root->outer) root = root->outer;
-      scope_ = open_scope(root, n.d);
-      execute(n.a);
-      scope_ = outer;
+      const BlockNode& block = program_.blocks[static_cast<std::size_t>(n.a)];
+      Scope* around = scope_;
+      while (!block.scoped && around->outer) around = around->outer;
+      execute_block(block, around);
       break;
     }
     case NodeKind::load:
@@ -298,15 +296,43 @@ Render::Flow Render::with(const Node& n) {
   return flow;
 }
 
-Render::Flow Render::capture(NodeId body, std::int32_t slots, Value& text) {
+void Render::execute_block(const BlockNode& block, Scope* around) {
+  if (block.required)
+    throw Error(Code::invalid_argument,
+                "Required block '" + std::string(program_.names[static_cast<std::size_t>(block.name)].text.text()) + "' not found");
+  Scope* outer = std::exchange(scope_, open_scope(around, block.scope_size));
+  execute(block.body);
+  scope_ = outer;
+}
+
+// self.name(): the block as it is where no other scope surrounds it.
+Value Render::call_block(std::int64_t id, const Arguments& arguments) {
+  const BlockNode& block = program_.blocks[static_cast<std::size_t>(id)];
+  if (!arguments.positional.empty() || !arguments.named.empty())
+    throw Error(Code::invalid_argument, "BlockReference.__call__() takes 1 positional argument");
+  if (++calls_ > budget_.recursion)
+    throw Error(Code::resource_exhausted, "blocks call each other deeper than " + std::to_string(budget_.recursion));
+  Scope* around = scope_;
+  while (around->outer) around = around->outer;
+  for (std::int32_t i = 1; i < block.depth; ++i) around = open_scope(around, block.around_size);
+  Writer text(heap_, std::move(spare_));
+  Writer* outer_out = std::exchange(out_, &text);
+  execute_block(block, around);
+  out_ = outer_out;
+  --calls_;
+  return finish(text);
+}
+
+Render::Flow Render::capture(NodeId body, std::int32_t slots, NodeId chain, Value& text) {
   Writer writer(heap_, std::move(spare_));
   Writer* outer_out = std::exchange(out_, &writer);
   Scope* outer = scope_;
   scope_ = open_scope(outer, slots);
   const Flow flow = execute(body);
-  scope_ = outer;
   out_ = outer_out;
   text = finish(writer);
+  if (flow == Flow::next) text = apply_chain(chain, text);
+  scope_ = outer;
   return flow;
 }
 
@@ -338,7 +364,7 @@ bool Render::pull(Loop& loop) {
   while (!found && loop.taken < loop.source->size) {
     const Value item = loop.source->at(loop.taken++);
     if (!inner || inner->kept)
-      inner = open_scope(loop.scope, loop.node->scope_size);
+      inner = open_scope(loop.scope, loop.node->condition_size);
     else
       clear(*inner);
     scope_ = inner;

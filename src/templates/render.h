@@ -75,6 +75,8 @@ class Render {
   /// Counts work that is done in bulk (bytes, items), and looks at the clock now and then.
   void work(std::size_t amount);
   void check_changeable(const Heap* owner) const;
+  /// Whether {% autoescape true %} surrounds what is rendered.
+  bool escaping() const { return escaping_; }
   /// The next of a sequence of numbers that is the same in every render.
   std::size_t random() { return (random_ = random_ * 6364136223846793005u + 1442695040888963407u) >> 33; }
   /// Keeps an error that a generator is to raise when it is read.
@@ -103,7 +105,9 @@ class Render {
   void assign(NodeId target, const Value& value);
   void assign_many(const Node& target, const Value& value);
   Flow with(const Node& node);
-  Flow capture(NodeId body, std::int32_t slots, Value& text);
+  Flow capture(NodeId body, std::int32_t slots, NodeId chain, Value& text);
+  void execute_block(const BlockNode& block, Scope* around);
+  Value call_block(std::int64_t block, const Arguments& arguments);
   Value finish(Writer& writer);
   Value make_macro(const MacroNode& node);
   bool pull(Loop& loop);
@@ -137,11 +141,11 @@ class Render {
   struct CallValues;
   void collect(std::int32_t id, CallValues& values, const Value* caller = nullptr);
   Value attribute(const Value& object, NameId name);
-  Value plain_attribute(const Value& object, std::string_view name) const;
+  Value field(const Value& object, const Value& name);
+  Value macro_field(const Macro& macro, std::string_view name);
   Value loop_attribute(const Value& object, NameId name);
   Value call_macro(const Macro& macro, const Arguments& arguments);
   Value call_loop(Loop& loop, const Arguments& arguments);
-  Value undefined(const Value& owner, const Value& name) const;
 
   Value lookup(const Node& name) {
     if (name.b == kNoNode) return known(name.a);

@@ -12,13 +12,10 @@ constexpr int kMaxDepth = 256;
 [[noreturn]] void fail(std::string message) { throw Error(Code::invalid_argument, std::move(message)); }
 
 Value missing(Heap& heap, const Value& object, const Value& key) {
-  Value v;
-  v.owner = object.kind;
+  if (key.is(Kind::string)) return undefined_attribute(object, key);
   Writer name(heap);
-  v.element = !key.is(Kind::string);
-  v.element ? write_repr(name, key) : write_str(name, key);
-  v.string = name.take().string;
-  return v;
+  write_repr(name, key);
+  return undefined_attribute(object, name.take(), true);
 }
 
 struct Bounds {
@@ -37,7 +34,6 @@ Bounds slice_bounds(std::int64_t size, const Value& start, const Value& stop, co
     if (i < 0) i = i < -size ? low : std::max(i + size, low);
     return std::min(i, high);
   };
-  b.step = std::clamp(b.step, -size - 1, size + 1);  // the same items, and no overflow
   b.start = clamp(start, b.step < 0 ? high : low);
   b.stop = clamp(stop, b.step < 0 ? low : high);
   return b;
@@ -113,6 +109,7 @@ void write_repr(Writer& out, const Value& v, int depth) {
       if (!v.macro->name.is(Kind::string)) return out.add("<Macro anonymous>");
       return out.add("<Macro " + string_repr(v.macro->name.text()) + ">");
     case Kind::loop: return out.add("<LoopContext " + std::to_string(v.loop->index0 + 1) + "/" + std::to_string(v.loop->items->size) + ">");
+    case Kind::blocks: return out.add("<TemplateReference None>");
     case Kind::function:
       if (!v.function->class_name.empty()) return out.add("<class '" + std::string(v.function->class_name) + "'>");
       return out.add("<function " + std::string(v.function->row.name) + ">");
@@ -168,7 +165,7 @@ Value slice(Heap& heap, const Value& object, const Value& start, const Value& st
     const std::string_view text = object.text();
     const bool ascii = std::all_of(text.begin(), text.end(), [](char c) { return static_cast<signed char>(c) >= 0; });
     const auto size = static_cast<std::int64_t>(ascii ? text.size() : code_points(text));
-    const Bounds b = slice_bounds(size, start, stop, step);
+    Bounds b = slice_bounds(size, start, stop, step);
     if (b.step == 1) {
       if (b.start >= b.stop) return substring(heap, object, 0, 0);
       const auto first = static_cast<std::size_t>(b.start), count = static_cast<std::size_t>(b.stop - b.start);
@@ -178,21 +175,25 @@ Value slice(Heap& heap, const Value& object, const Value& start, const Value& st
     }
     const List* chars = iterate(heap, object);
     Writer out(heap);
+    b.step = std::clamp(b.step, -size - 1, size + 1);  // the same items, and no overflow
     for (std::int64_t i = b.start; b.step > 0 ? i < b.stop : i > b.stop; i += b.step)
       out.add(*chars->at(static_cast<std::size_t>(i)).string);
     return out.take(object.markup);
   }
   const List& list = *object.list;
-  const Bounds b = slice_bounds(static_cast<std::int64_t>(list.size), start, stop, step);
+  Bounds b = slice_bounds(static_cast<std::int64_t>(list.size), start, stop, step);
   if (list.type == Sequence::range) {
     List* result = make_list(heap, 0, Sequence::range);
     result->start = list.start + b.start * list.step;
     result->stop = list.start + b.stop * list.step;
-    result->step = list.step * b.step;
+    if (__builtin_mul_overflow(list.step, b.step, &result->step)) fail("Python int too large to convert to C ssize_t");
     const std::int64_t way = b.step > 0 ? b.stop - b.start : b.start - b.stop;
-    if (way > 0) result->size = static_cast<std::size_t>((way - 1) / std::abs(b.step) + 1);
+    const auto by = b.step > 0 ? static_cast<std::uint64_t>(b.step) : 0 - static_cast<std::uint64_t>(b.step);
+    if (way > 0) result->size = static_cast<std::size_t>(static_cast<std::uint64_t>(way - 1) / by + 1);
     return Value::of(result);
   }
+  const auto size = static_cast<std::int64_t>(list.size);
+  b.step = std::clamp(b.step, -size - 1, size + 1);
   List* result = make_list(heap, 0, list.type == Sequence::list ? Sequence::list : Sequence::tuple);
   for (std::int64_t i = b.start; b.step > 0 ? i < b.stop : i > b.stop; i += b.step)
     append(heap, *result, list.at(static_cast<std::size_t>(i)));

@@ -57,7 +57,7 @@ Value same(Render&, const Value& v, const Value* a, Args) { return Value::of(v.k
 
 template <const Row* (*kFind)(std::string_view)>
 Value known(Render&, const Value& v, const Value*, Args) {
-  if (v.is(Kind::dict) || (v.is(Kind::list) && v.list->type != Sequence::range)) hash(v);  // fails where Python does
+  if (v.is(Kind::dict) || v.is(Kind::list)) hash(v);  // fails where Python does
   return Value::of(v.is(Kind::string) && kFind(v.text()) != nullptr);
 }
 
@@ -72,7 +72,7 @@ constexpr Row kRows[] = {
     {">", ordered<Order::gt>, {"other"}},
     {">=", ordered<Order::ge>, {"other"}},
     {"boolean", is_kind<Kind::boolean>},
-    {"callable", is_kind<Kind::function, Kind::method, Kind::macro, Kind::loop, Kind::joiner, Kind::undefined>},
+    {"callable", is_kind<Kind::function, Kind::method, Kind::macro, Kind::loop, Kind::joiner, Kind::block, Kind::undefined>},
     {"defined", [](Render&, const Value& v, const Value*, Args) { return Value::of(!v.is(Kind::undefined)); }},
     {"divisibleby", divisible, {"num"}},
     {"eq", equals, {"other"}},

@@ -30,6 +30,7 @@ bool is_letter_number(char32_t c);  // Roman numerals and the like
 bool is_decimal(char32_t c);
 bool is_digit(char32_t c);
 bool is_numeric(char32_t c);
+bool is_word(char32_t c);  // \w of Python's regular expressions
 bool is_upper(char32_t c);
 bool is_lower(char32_t c);
 bool is_title(char32_t c);

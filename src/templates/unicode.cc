@@ -214,6 +214,7 @@ bool is_numeric(char32_t c) {
   const int k = category(c);
   return k == UTF8PROC_CATEGORY_ND || k == UTF8PROC_CATEGORY_NL || k == UTF8PROC_CATEGORY_NO || is_in(kNumerals, c);
 }
+bool is_word(char32_t c) { return c == U'_' || is_letter(c) || is_digit(c) || is_numeric(c); }
 bool is_upper(char32_t c) { return category(c) == UTF8PROC_CATEGORY_LU || is_in(kOtherUpper, c); }
 bool is_lower(char32_t c) { return category(c) == UTF8PROC_CATEGORY_LL || is_in(kOtherLower, c); }
 bool is_title(char32_t c) { return category(c) == UTF8PROC_CATEGORY_LT; }

@@ -103,7 +103,7 @@ std::size_t hash(const Value& v, int depth) {
     case Kind::integer: return mix(std::hash<double>{}(static_cast<double>(v.integer)));
     case Kind::real: return mix(std::hash<double>{}(v.real));
     case Kind::list: {
-      if (v.list->type == Sequence::generator) return 7;
+      if (v.list->type == Sequence::generator || v.list->type == Sequence::values) return 7;  // any two are different
       if (v.list->type == Sequence::range) return mix(v.list->size * 1000003 ^ hash(v.list->size != 0 ? v.list->at(0) : Value::none()));
       if (v.list->type != Sequence::tuple && v.list->type != Sequence::group) break;
       if (depth > kMaxDepth) throw Error(Code::resource_exhausted, "a value is nested too deeply");
@@ -122,6 +122,16 @@ Value undefined_because(Heap& heap, std::string_view message) {
   Value v;
   v.element = true;
   v.string = make_string(heap, message).string;
+  return v;
+}
+
+Value undefined_attribute(const Value& owner, const Value& name, bool element) {
+  Value v;
+  v.owner = owner.kind;
+  if (owner.is(Kind::list)) v.owner_type = static_cast<std::uint8_t>(owner.list->type);
+  if (owner.is(Kind::string)) v.owner_type = owner.markup;
+  v.element = element;
+  v.string = name.string;
   return v;
 }
 

@@ -82,6 +82,8 @@ enum class Kind : std::uint8_t {
   loop,
   cycler,
   joiner,
+  blocks,  // `self`: the blocks of the template
+  block,   // one of them: `integer` is its number
 };
 
 struct String;
@@ -96,9 +98,10 @@ struct Function;
 /// A handle of 16 bytes to a value that a Heap owns (or that fits in the handle). Copying it copies the reference, as in Python.
 struct Value {
   Kind kind = Kind::undefined;
-  bool markup = false;        // a string that is already HTML-escaped (filters `safe` and `escape`)
-  bool element = false;       // of undefined: `string` is the repr of a key; with no owner, the whole message
-  Kind owner = Kind::absent;  // of undefined: what kind of value lacked the attribute `string`; absent = a plain name
+  bool markup = false;          // a string that is already HTML-escaped (filters `safe` and `escape`)
+  bool element = false;         // of undefined: `string` is the repr of a key; with no owner, the whole message
+  Kind owner = Kind::absent;    // of undefined: what kind of value lacked the attribute `string`; absent = a plain name
+  std::uint8_t owner_type = 0;  // and where that is a list, its Sequence; where it is a string, whether that is markup
   union {
     bool boolean;
     std::int64_t integer = 0;
@@ -208,6 +211,8 @@ struct Dict {
 
 /// Undefined, and what using it says.
 Value undefined_because(Heap& heap, std::string_view message);
+/// Undefined, since `owner` has no attribute of that name (or, with `element`, no item: the name is then the repr of a key).
+Value undefined_attribute(const Value& owner, const Value& name, bool element = false);
 
 /// Makers. Text that is not UTF-8 gets U+FFFD in place of what is wrong.
 Value make_string(Heap& heap, std::string_view text, bool untrusted = false);

@@ -17,6 +17,75 @@ CONTEXT = {
 }
 
 SNIPPETS = {
+    "objects": r'''
+{% for x in l %}{{ n is defined }}{% endfor %}{% set n = 1 %}{{ n }}
+{% set n | trim %}{{ n is defined }}{% endset %}{{ n }}
+{% set n = n + 1 %}{{ n }}
+{% if t %}{% set n = 1 %}{% endif %}{{ n }}
+{% if e %}{% set n = 1 %}{% endif %}{{ n }}
+{% if e %}{% set n = 1 %}{% else %}{% set n = 2 %}{% endif %}{% for i in 'a' %}{{ n }}{% endfor %}
+{% for i in [1, 2] %}{% if i == 1 %}{% set n = 5 %}{% elif i == 3 %}{% set n = 6 %}{% else %}{{ n }}{% endif %}{{ n }}{% endfor %}
+{% for i in [1, 2] %}{% if i == 1 %}{% set q = 5 %}{% elif i == 2 %}{% set q = 6 %}{% else %}{% set q = 7 %}{% endif %}{{ q }}{% endfor %}{{ q is defined }}
+{% for i in [1, 2] %}{{ s if i == 1 }}{% set s = i %}{{ s }}{% endfor %}{{ s }}
+{% macro m() %}{{ n is defined }}{% set n = 3 %}{{ n }}{% endmacro %}{{ m() }}{{ n }}
+{% macro m() %}{% if e %}{{ n }}{% endif %}{% set n = 3 %}{{ n }}{% endmacro %}{{ m() }}{% set n = 9 %}
+{% macro m(a=b, b=1) %}{{ a is defined }}{{ b }}{% endmacro %}{{ m() }}{{ m(2) }}
+{% with n = 5, q = n %}{{ n }}{{ q }}{% set n = 6 %}{{ n }}{% endwith %}{{ n }}
+{% for x in l if n > 1 %}{{ x }}{% set n = 0 %}{{ n }}{% endfor %}
+{% set x | replace(n | string, 'z') %}{{ n }}{% set n = 1 %}{{ n }}{% endset %}{{ x }}
+{% filter replace(q, 'z') %}{% set q = 'a' %}aba{% endfilter %}
+{% block a %}{{ n }}{% set n = 1 %}{{ n }}{% endblock %}{{ n }}
+{% set n = 1 %}{% block a %}{{ n }}{% endblock %}{% set n = 2 %}{{ self.a() }}
+{% for x in l %}{% block a %}{{ x is defined }}{% endblock %}{% block b scoped %}{{ x }}{{ loop.index }}{% endblock %}{% endfor %}{{ self.b() }}
+{% for x in l %}{% block a %}{{ loop.index }}{% endblock %}{% endfor %}
+{% block a %}x{% endblock %}[{{ self.a() | upper }}{{ self['a']() }}]{{ self.q is defined }}{{ self }}
+{% block a %}{% block b %}y{% endblock %}x{% endblock %}{{ self.b() }}{{ self.a() }}
+{% block a %}{{ self.a() }}{% endblock %}
+{% block a %}{{ super() }}{% endblock %}
+{% block a %}{{ super is defined }}{% for i in 'a' %}{{ super is defined }}{% endfor %}{% endblock %}{{ super is defined }}
+{% block a %}x{% endblock %}{{ self.a.super is defined }}{{ self.a.name }}
+{{ self.a() }}
+{% block a %}x{% endblock %}{{ self.a(1) }}
+{% macro m(a, b=2) %}{{ varargs }}{% endmacro %}{{ m.name }}{{ m.arguments }}{{ m.catch_varargs }}{{ m.catch_kwargs }}{{ m.caller }}{{ m.explicit_caller }}{{ m.q is defined }}
+{% set c = cycler('a', 'b') %}{{ c.next() }}{{ c.current }}{{ c.pos }}{{ c.items }}{{ c.reset() }}{{ c.current }}{{ c.q is defined }}
+{% set j = joiner('|') %}{{ j.sep }}{{ j.used }}{{ j() }}{{ j() }}{{ j.used }}
+{{ s.__class__ }}{{ s.__class__ is defined }}{{ s | attr('__class__') is defined }}{{ missing.__class__ }}{{ {'__class__': 5}.__class__ }}{{ {'__class__': 5}['__class__'] }}
+{{ s.__class__.__name__ }}
+{{ s | attr('__class__') | length }}{{ d | attr('a') is defined }}
+{{ d.keys() == {'b': 0, 'a': 0, 'C': 0}.keys() }}{{ d.keys() == d.items() }}{{ d.items() == d.copy().items() }}{{ d.values() == d.values() }}
+{{ {d.keys(): 1} }}
+{{ d.values() in {1: 2} }}{{ {'a': 1}.get(d.values()) }}
+{{ d.get(d.items()) }}
+{{ 125.0 | round(-1) }} {{ 135 | round(-1) }} {{ 12345.678 | round(-3) }} {{ 5e22 | round(-22) }} {{ 1e300 | round(-299) }} {{ 0.5 | round }} {{ 1.5 | round }} {{ 2.675 | round(2) }} {{ -5.0 | round(-1) }} {{ 50.0 | round(-2) }} {{ 51.0 | round(-2) }} {{ 1e22 | round(-400) }} {{ 2.5 | round(none) }}
+{{ 1.7976931348623157e308 | round(-308) }}
+{{ 2.345 | round(2, 'ceil') }} {{ 2.345 | round(2, 'floor') }} {{ 12345 | round(-2, 'ceil') }} {{ 12345678901234567890123 | round(-2, 'floor') }} {{ 2.5 | round(1.5, 'ceil') }}
+{{ 5 | round(400, 'ceil') }} {{ 2.5 | round(400, 'ceil') }}
+{{ [1, {'a': 2}] | tojson(indent=true) }} {{ 'a' | tojson(indent=2.5) }} {{ [1] | tojson(indent=-3) }} {{ [1] | tojson(indent='--') }} {{ [] | tojson(indent=2) }}
+{{ [1] | tojson(indent=2.5) }}
+{{ 'the quick-brown fox--jumped über-straße a-b-c x1-y2 --long-option end--' | wordwrap(5) }}
+{{ 'ab-cd-ef gh' | wordwrap(4) }} {{ 'aaaa-bbbb-cccc' | wordwrap(7) }} {{ 'aaaa-bbbb-cccc' | wordwrap(7, break_on_hyphens=false) }} {{ '-----------' | wordwrap(4) }} {{ 'a---b----c' | wordwrap(3) }} {{ '½-½-½ ab' | wordwrap(3) }}
+{{ "1, 'b': [2]" | wordwrap(3) }} {{ '  lead  trail  ' | wordwrap(4) }} {{ 'x' | wordwrap(1e3) }} {{ '\u00a0\u00a0a b' | wordwrap(2) }}
+{{ 'x y' | wordwrap(1, true, 2) }}
+{{ ('word ' * 40) | pprint }} {{ [('word ' * 30), 1] | pprint }} {{ {'k': 'line\nline two ' * 9, 'j': ('x' * 90)} | pprint }}
+{{ ('x' * 100) | pprint }} {{ ('a\n' * 50) | pprint }} {{ {3: 1, 'a': 2, none: 3, (1, 'a'): 4} | pprint }} {{ [['inner ' * 5, 'inner ' * 9], {'deep': {'er': ['word'] * 20}}] | pprint }}
+{{ 'see http://a.com/x?y=1, (www.b.org) mail me@c.net or mailto:d@e.fr <http://f.gov> ftp://g h.com https://[::1]:80/ http://1.2.3.4 x@y (http://k.com/(z))' | urlize }}
+{{ 'http://a.com/long/path x.edu:99 a.museum www.ß.de HTTP://UP.COM a@b' | urlize(12, true, '_blank', 'x y') }} {{ 'tel:123 a://b' | urlize(extra_schemes=['tel:', 'a://']) }} {{ ('<b>http://q.com</b>' | safe) | urlize }}
+{{ 'a' | urlize(extra_schemes=['x']) }}
+{{ -100000000000000000000.0 | filesizeformat }} {{ 1e30 | filesizeformat }} {{ (1e308 * 10 * one) | filesizeformat }}
+{{ 'aaaa' | truncate(1e3) }} {{ '½ a_b Ⅷ' | wordcount }}
+{{ '{:,x}'.format(5) }}
+{{ '{:_x} {:_b} {:,.1f} {:_e}'.format(65536, 255, 12345.67, 1e9) }}
+{{ '{:_n}'.format(5.0) }}
+{{ '{:zd}'.format(5) }}
+{{ '%.0c|%5.1c|' % ('a', 66) }} {{ range(0)[1:5:2] }} {{ range(10)[::-3] }} {{ range(5)[::-9223372036854775807] }}
+{{ (1, 'a') | max }}
+{{ [(1, 2)] | groupby(0) | first | attr('grouper') }} {{ 5 | groupby('a') }}
+{{ (l | groupby(0) | list)[0].q.r }}
+{{ (1, 2).q.r }}
+{{ range(3).q.r }}
+{{ namespace(a=1).q.r }}
+{% set loop = 1 %}{{ loop }}
+''',
     "completeness": r"""
 {{ 12345678901234567890 + 1 }} {{ big * big }} {{ big - big }} {{ -big }} {{ big // 7 }} {{ big % 7 }} {{ -big // 7 }} {{ -big % 7 }} {{ 7 % -big }} {{ big / 3 }} {{ 1 / big }}
 {{ 2 ** 100 }} {{ (-3) ** 51 }} {{ 9223372036854775807 + 1 }} {{ -9223372036854775807 - 2 }} {{ 9223372036854775807 * 2 - 9223372036854775807 }}

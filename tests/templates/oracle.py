@@ -35,9 +35,16 @@ def strftime_now(form):
     return datetime.datetime.fromtimestamp(NOW).strftime(form)
 
 
-def environment(immutable=True):
+class Slicing(ImmutableSandboxedEnvironment):
+    """Slices that fail at run time fail while compiling too, so that jinja2 leaves them for run time."""
+
+    def getitem(self, obj, argument):
+        return obj[argument] if isinstance(argument, slice) else super().getitem(obj, argument)
+
+
+def environment(immutable=True, slices=False):
     """`immutable` is what transformers has. The engine also lets a template change its own lists and dicts, and has from_json, as llama.cpp."""
-    base = ImmutableSandboxedEnvironment if immutable else SandboxedEnvironment
+    base = Slicing if slices else ImmutableSandboxedEnvironment if immutable else SandboxedEnvironment
     env = base(trim_blocks=True, lstrip_blocks=True, extensions=[Generation, loopcontrols])
     env.filters["tojson"] = tojson
     if not immutable:
@@ -47,9 +54,9 @@ def environment(immutable=True):
     return env
 
 
-def render(source, context, immutable=True):
+def render(source, context, immutable=True, slices=False):
     """(text, None) or (None, error)."""
     try:
-        return environment(immutable).from_string(source).render(**context), None
+        return environment(immutable, slices).from_string(source).render(**context), None
     except Exception as error:  # whatever Python raises is an error of the template
         return None, f"{type(error).__name__}: {error}"

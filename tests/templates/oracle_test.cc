@@ -42,7 +42,7 @@ TEST_P(Oracle, says_what_we_say) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Snippets, Oracle,
-                         testing::Values("statements", "expressions", "filters", "tests", "methods", "whitespace", "changing",
+                         testing::Values("statements", "expressions", "filters", "tests", "methods", "whitespace", "changing", "objects",
                                          "completeness"),
                          [](const auto& info) { return std::string(info.param); });
 
