@@ -1,51 +1,19 @@
-// The operations that language models are made of. Every reference kernel is plain scalar code with sums in f64.
+// What language models are made of beside products (linear.cc). Every reference kernel is plain scalar code with sums in f64.
 #include <algorithm>
 #include <cmath>
 #include <cstring>
 #include <vector>
 
-#include "base/float16.h"
-#include "dtypes/a8.h"
-#include "dtypes/dequantize.h"
 #include "ops/detail/cost.h"
+#include "ops/detail/float_rows.h"
 #include "ops/kv_layout.h"
 #include "ops/registry.h"
 
 namespace quern::ops {
 namespace {
 
-using namespace ir;  // NOLINT(google-build-using-namespace): this file speaks of nothing else
-
-constexpr std::int64_t kMaxBlock = 256;
-
-/// Calls f(i, value) for the elements of one row of any float or block type.
-template <class F>
-void for_each_in_row(const std::byte* row, DType dtype, std::int64_t columns, F f) {
-  float block[kMaxBlock];
-  const std::int64_t step = is_block(dtype) ? block_elements(dtype) : 1;
-  for (std::int64_t i = 0; i < columns; i += step) {
-    const std::byte* at = row + i / block_elements(dtype) * block_bytes(dtype);
-    if (dtype == DType::a8)
-      dtypes::dequantize_a8(at, block, 1);
-    else
-      dtypes::dequantize(dtype, at, block, step);
-    for (std::int64_t j = 0; j < step; ++j) f(i + j, block[j]);
-  }
-}
-
-std::int64_t row_bytes(DType dtype, std::int64_t columns) { return columns / block_elements(dtype) * block_bytes(dtype); }
-
-void expect_rank(const InferContext& c, std::size_t i, std::int64_t rank) {
-  if (c.rank(i) != rank)
-    c.fail("input " + std::to_string(i) + " must have rank " + std::to_string(rank) + ", not shape " + to_string(c.shape(i)));
-}
-void expect_dtype(const InferContext& c, std::size_t i, DType dtype) {
-  if (c.dtype(i) != dtype)
-    c.fail("input " + std::to_string(i) + " must be " + std::string(name(dtype)) + ", not " + std::string(name(c.dtype(i))));
-}
-void expect_equal(const InferContext& c, const Dim& a, const Dim& b, std::string_view what) {
-  if (!(a == b)) c.fail(std::string(what) + " differ: " + a.to_string() + " and " + b.to_string());
-}
+using namespace ir;      // NOLINT(google-build-using-namespace): this file speaks of nothing else
+using namespace detail;  // NOLINT(google-build-using-namespace)
 
 const Dim& head_dim(const Type& cache, bool transposed) { return cache.shape[transposed && !is_block(cache.dtype) ? 2 : 3]; }
 
@@ -57,37 +25,6 @@ void expect_cache(const InferContext& c, std::size_t i, bool transposed) {
     c.fail("a cache of " + std::string(name(c.dtype(i))) + " takes heads of a multiple of " + std::to_string(block_elements(c.dtype(i))));
 }
 
-void expect_outputs(const InferContext& c, std::size_t count) {
-  if (c.node().outputs.size() != count)
-    c.fail("has " + std::to_string(c.node().outputs.size()) + " outputs where its inputs make " + std::to_string(count));
-}
-
-/// The last dimension of input 0 must hold whole blocks of a8.
-void expect_blocks(const InferContext& c) {
-  if (!c.shape(0).back().divisible_by(block_elements(DType::a8)))
-    c.fail("the width " + c.shape(0).back().to_string() + " is no multiple of 32");
-}
-
-/// The type of input 0 with the element type that the attribute `dtype` asks for.
-Type quantized_or_plain(const InferContext& c) {
-  const DType dtype = c.node().dtype("dtype");
-  if (dtype != DType::f32 && dtype != DType::a8 && dtype != DType::bf16)
-    c.fail("dtype is " + std::string(name(dtype)) + " where f32, a8 or bf16 is wanted");
-  if (dtype == DType::a8) expect_blocks(c);
-  return {dtype, c.shape(0)};
-}
-
-/// Writes values at an element of an f32, bf16 or a8 tensor; for a8, whole blocks.
-void store_floats(const TensorView& y, std::int64_t element, const std::vector<float>& values) {
-  if (values.empty()) return;
-  if (y.dtype == DType::a8)
-    dtypes::quantize_a8(values.data(), y.data + row_bytes(y.dtype, element), static_cast<std::int64_t>(values.size()) / 32);
-  else
-    for (std::size_t i = 0; i < values.size(); ++i)
-      y.dtype == DType::f32 ? void(y.as<float>()[element + static_cast<std::int64_t>(i)] = values[i])
-                            : void(y.as<std::uint16_t>()[element + static_cast<std::int64_t>(i)] = f32_to_bf16(values[i]));
-}
-
 /// The keys [first, end) that each token sees, inside what its blocks hold: f(sequence, first, end).
 template <class F>
 void for_each_attention(const Call& c, F f) {
@@ -96,12 +33,6 @@ void for_each_attention(const Call& c, F f) {
     const std::int64_t end = std::clamp<std::int64_t>(std::int64_t{c.in(5).as<std::int32_t>()[t]} + 1, 0, most);
     f(c.in(4).as<std::int32_t>()[t], window > 0 ? std::max<std::int64_t>(0, end - window) : 0, end);
   }
-}
-
-double linear_operations(const Call& c) {
-  double outs = 0;
-  for (std::size_t i = 0; i < c.node->outputs.size(); ++i) outs += double(c.out(i).elements());
-  return 2.0 * double(c.in(0).dims[1]) * outs;
 }
 
 /// A score and a sum of values for every head and key that a token sees.
@@ -180,7 +111,7 @@ const Op rms_norm{
           expect_rank(c, 1, 1);
           if (c.rank(0) < 1) c.fail("input 0 must have a last dimension");
           expect_equal(c, c.shape(0).back(), c.shape(1)[0], "the widths of input and weight");
-          c.set_output(0, quantized_or_plain(c));
+          c.set_output(0, quantized_or_plain(c, c.shape(0)));
           expect_outputs(c, c.node().has_input(2) ? 2 : 1);
           if (!c.node().has_input(2)) return;
           if (c.type(0) != c.type(2)) c.fail("input and residual differ: " + to_string(c.type(0)) + " and " + to_string(c.type(2)));
@@ -206,73 +137,6 @@ const Op rms_norm{
           }
         },
     .traits = Trait::pure | Trait::in_place,
-    .operations = detail::per_output<4>,
-};
-
-/// y[i] = x · w[i]ᵀ for one or more weights. Shapes: x [rows, width]; w[i] [out[i], width] of any float or block type; y[i] [rows, out[i]]
-/// f32. The type of x says how it is computed: f32 means float32 arithmetic on dequantised weights; a8 (from quantize_activations) means
-/// integer products inside each block of 32; bf16 means products of bf16 with sums in f32.
-const Op linear{
-    .name = "linear",
-    .min_inputs = 2,
-    .max_inputs = Op::kVariadic,
-    .outputs = Op::kVariadic,
-    .attributes = {{"outputs", 1}},
-    .infer =
-        [](InferContext& c) {
-          expect_outputs(c, c.node().inputs.size() - 1);
-          if (c.dtype(0) != DType::a8 && c.dtype(0) != DType::bf16) expect_dtype(c, 0, DType::f32);
-          expect_rank(c, 0, 2);
-          for (std::size_t i = 1; i < c.node().inputs.size(); ++i) {
-            expect_rank(c, i, 2);
-            expect_equal(c, c.shape(0)[1], c.shape(i)[1], "the widths of input and weight");
-            c.set_output(i - 1, {DType::f32, {c.shape(0)[0], c.shape(i)[0]}});
-          }
-        },
-    .reference =
-        [](const Call& c) {
-          const auto& x = c.in(0);
-          const std::int64_t width = x.dims[1];
-          for (std::size_t i = 1; i < c.node->inputs.size(); ++i) {
-            const auto &w = c.in(i), &y = c.out(i - 1);
-            const std::int64_t outs = w.dims[0], step = is_block(w.dtype) ? block_elements(w.dtype) : 1;
-            for (std::int64_t r = 0; r < x.dims[0]; ++r)
-              for (std::int64_t o = 0; o < outs; ++o) {
-                double sum = 0;
-                float block[kMaxBlock];
-                std::int64_t loaded = -1;  // which block of the weight row `block` holds
-                for_each_in_row(x.data + r * row_bytes(x.dtype, width), x.dtype, width, [&](std::int64_t k, float v) {
-                  if (k / step != loaded) {
-                    loaded = k / step;
-                    dtypes::dequantize(w.dtype, w.data + o * row_bytes(w.dtype, width) + loaded * block_bytes(w.dtype), block, step);
-                  }
-                  sum += double(v) * block[k % step];
-                });
-                y.as<float>()[r * outs + o] = float(sum);
-              }
-          }
-        },
-    .operations = linear_operations,
-};
-
-/// Rows of f32 as products take them, by `dtype`: a8, unsigned 8-bit integers with a scale and a zero point every 32 values, for integer
-/// products; or bf16. Shapes: x, y [rows, width], width a multiple of 32 for a8. Accuracy: a8: |x - y| ≤ (max - min) / 508 in each block;
-/// bf16: |x - y| ≤ |x| / 256.
-const Op quantize_activations{
-    .name = "quantize_activations",
-    .attributes = {{"dtype", DType::a8}},
-    .infer =
-        [](InferContext& c) {
-          expect_rank(c, 0, 2);
-          expect_dtype(c, 0, DType::f32);
-          if (c.node().dtype("dtype") == DType::f32) c.fail("dtype is f32 where a8 or bf16 is wanted");
-          c.set_output(0, quantized_or_plain(c));
-        },
-    .reference =
-        [](const Call& c) {
-          const float* x = c.in(0).as<float>();
-          store_floats(c.out(0), 0, std::vector<float>(x, x + c.in(0).elements()));
-        },
     .operations = detail::per_output<4>,
 };
 
@@ -478,40 +342,6 @@ const Op paged_attention{
         },
     .operations = attention_operations,
     .touched_bytes = attention_bytes,
-};
-
-/// y = f(gate) * up, element by element; f by `activation`: silu(x) = x * sigmoid(x), or gelu_tanh, which is
-/// 0.5 * x * (1 + tanh(sqrt(2 / pi) * (x + 0.044715 * x^3))). Shapes: gate, up, y alike, f32; y is a8 or bf16 where `dtype` says so:
-/// as quantize_activations. Source: GLU variants, Shazeer 2020.
-const Op glu{
-    .name = "glu",
-    .min_inputs = 2,
-    .max_inputs = 2,
-    .attributes = {{"activation", "silu"}, {"dtype", DType::f32}},
-    .infer =
-        [](InferContext& c) {
-          expect_dtype(c, 0, DType::f32);
-          expect_dtype(c, 1, DType::f32);
-          if (c.shape(0) != c.shape(1)) c.fail("gate and up differ in shape: " + to_string(c.shape(0)) + " and " + to_string(c.shape(1)));
-          const std::string& activation = c.node().text("activation");
-          if (activation != "silu" && activation != "gelu_tanh")
-            c.fail("activation is '" + activation + "' where silu or gelu_tanh is wanted");
-          c.set_output(0, quantized_or_plain(c));
-        },
-    .reference =
-        [](const Call& c) {
-          const bool silu = c.node->text("activation") == "silu";
-          std::vector<float> y(static_cast<std::size_t>(c.in(0).elements()));
-          for (std::int64_t i = 0; i < c.in(0).elements(); ++i) {
-            const double x = c.in(0).as<float>()[i];
-            const double f = silu ? x / (1.0 + std::exp(-x))
-                                  : 0.5 * x * (1.0 + std::tanh(0.7978845608028654 * (x + 0.044715 * x * x * x)));  // sqrt(2 / pi)
-            y[static_cast<std::size_t>(i)] = float(f * c.in(1).as<float>()[i]);
-          }
-          store_floats(c.out(0), 0, y);
-        },
-    .traits = Trait::pure | Trait::elementwise | Trait::in_place,
-    .operations = detail::per_output<5>,
 };
 
 /// y[r] = x[rows[r]]. Shapes: x [n, width] of a plain type; rows [r] i32 in [0, n); y [r, width].

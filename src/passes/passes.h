@@ -43,4 +43,8 @@ void fuse_residuals(ir::Graph& graph);
 /// nothing else reads the floats.
 void fuse_quantization(ir::Graph& graph);
 
+/// A glu of two products of one value, which nothing else reads, becomes one node with them: gates and ups, the widest values of a language
+/// model, are then never written whole. After merge_linears and fuse_quantization.
+void fuse_gates(ir::Graph& graph);
+
 }  // namespace quern::passes

@@ -14,6 +14,7 @@ models::LanguageModel language_graph(const std::shared_ptr<const gguf::File>& fi
   passes::merge_linears(*built.graph);
   passes::fuse_residuals(*built.graph);
   passes::fuse_quantization(*built.graph);
+  passes::fuse_gates(*built.graph);
   return built;
 }
 

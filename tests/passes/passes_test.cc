@@ -244,5 +244,24 @@ TEST(FuseQuantization, floats_that_only_a_product_reads_are_never_written) {
   EXPECT_EQ(text.find("quantize_activations(%n)"), std::string::npos) << text;
 }
 
+constexpr const char* kGates = R"(graph main(%x: f32[T, 64]) {
+    %w = constant "w": f32[96, 64]
+    %v = constant "v": f32[96, 64]
+    %u, %g = linear(%x, %w, %v) {outputs = 2}
+    %y = glu(%g, %u) {activation = "gelu_tanh"}
+    return %y)";
+
+TEST(FuseGates, products_that_only_a_glu_reads_become_one_node_with_it_gate_first) {
+  const std::string text = after(fuse_gates, std::string(kGates) + "\n}");
+  EXPECT_NE(text.find("linear_glu @u(%x, %v, %w)"), std::string::npos) << text;
+  EXPECT_NE(text.find("gelu_tanh"), std::string::npos) << text;
+  EXPECT_EQ(text.find(" glu("), std::string::npos) << text;
+}
+
+TEST(FuseGates, a_product_that_something_else_reads_stays) {
+  const std::string text = std::string(kGates) + ", %u\n}";
+  EXPECT_EQ(after(fuse_gates, text), after([](ir::Graph&) {}, text));
+}
+
 }  // namespace
 }  // namespace quern::passes

@@ -33,6 +33,7 @@ struct ListCase {
 const std::map<std::string, std::function<ListCase()>>& special() {
   static const std::map<std::string, std::function<ListCase()>> cases = {
       {"linear", [] { return ListCase{{some({3, 40}), some({9, 40}, true)}}; }},
+      {"linear_glu", [] { return ListCase{{some({3, 40}), some({9, 40}, true), some({9, 40}, true)}}; }},
       {"quantize_activations", [] { return ListCase{{some({3, 64})}}; }},
       {"rms_norm", [] { return ListCase{{some({3, 40}), some({40}, true)}}; }},
       {"embedding", [] { return ListCase{{some({9, 40}, true), integers32({3}, {8, 0, 3})}}; }},

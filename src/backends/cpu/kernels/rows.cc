@@ -1,5 +1,6 @@
 // Kernels over rows and plain elements of f32: RMS norm, gated activations.
 #include "backends/cpu/function_kernel.h"
+#include "backends/cpu/kernels/gate.h"
 #include "backends/cpu/kernels/linear/linear.h"
 
 #include <cmath>
@@ -126,37 +127,28 @@ constexpr KernelFunctions kRmsNorm{
     },
     [](const ir::Call& call) { return call.out(0).columns() * std::int64_t{sizeof(float)}; }};
 
-using GluFunction = void (*)(const float* gate, const float* up, float* y, std::int64_t n);
-
-void run_glu(GluFunction glu, const ir::Call& call, std::int64_t begin, std::int64_t end, std::byte* scratch) {
-  for (std::int64_t first = begin * kChunk; first < std::min(end * kChunk, call.out(0).elements()); first += kChunk) {
-    const std::int64_t count = std::min(kChunk, call.out(0).elements() - first);
-    glu(call.in(0).as<float>() + first, call.in(1).as<float>() + first, floats_at(call, first, scratch), count);
-    finish(call, first, count, scratch);
-  }
-}
-
-plan::Split split_glu(const ir::Call& call) {
-  return {(call.out(0).elements() + kChunk - 1) / kChunk, call.out(0).dtype == ir::DType::f32 ? 200.0 : 600.0};
-}
-std::int64_t glu_scratch(const ir::Call&) { return kChunk * std::int64_t{sizeof(float)}; }
-
-constexpr KernelFunctions kGluSilu{"glu_silu", split_glu,
-                                   [](const ir::Call& call, std::int64_t begin, std::int64_t end, std::byte* scratch) noexcept {
-                                     run_glu(HWY_DYNAMIC_DISPATCH(GluSilu), call, begin, end, scratch);
-                                   },
-                                   glu_scratch};
-constexpr KernelFunctions kGluGelu{"glu_gelu", split_glu,
-                                   [](const ir::Call& call, std::int64_t begin, std::int64_t end, std::byte* scratch) noexcept {
-                                     run_glu(HWY_DYNAMIC_DISPATCH(GluGelu), call, begin, end, scratch);
-                                   },
-                                   glu_scratch};
+constexpr KernelFunctions kGlu{
+    "glu",
+    [](const ir::Call& call) {
+      return plan::Split{(call.out(0).elements() + kChunk - 1) / kChunk, call.out(0).dtype == ir::DType::f32 ? 200.0 : 600.0};
+    },
+    [](const ir::Call& call, std::int64_t begin, std::int64_t end, std::byte* scratch) noexcept {
+      const GateLoop gate = gate_loop(call.node->text("activation"));
+      for (std::int64_t first = begin * kChunk; first < std::min(end * kChunk, call.out(0).elements()); first += kChunk) {
+        const std::int64_t count = std::min(kChunk, call.out(0).elements() - first);
+        gate(call.in(0).as<float>() + first, call.in(1).as<float>() + first, floats_at(call, first, scratch), count);
+        finish(call, first, count, scratch);
+      }
+    },
+    [](const ir::Call&) { return kChunk * std::int64_t{sizeof(float)}; }};
 
 }  // namespace
 
 std::unique_ptr<plan::Kernel> lower_rms_norm(const ir::Node&) { return make_kernel(kRmsNorm); }
-std::unique_ptr<plan::Kernel> lower_glu(const ir::Node& node) {
-  return make_kernel(node.text("activation") == "silu" ? kGluSilu : kGluGelu);
+std::unique_ptr<plan::Kernel> lower_glu(const ir::Node&) { return make_kernel(kGlu); }
+
+GateLoop gate_loop(std::string_view activation) {
+  return activation == "silu" ? HWY_DYNAMIC_DISPATCH(GluSilu) : HWY_DYNAMIC_DISPATCH(GluGelu);
 }
 
 }  // namespace quern::cpu

@@ -170,5 +170,6 @@ void linear_float_avx2(const LinearJob&);
 void linear_float_avx512(const LinearJob&);
 void quantize_a8_portable(const float* x, std::uint8_t* y, std::int64_t blocks);
 void quantize_a8_avx2(const float* x, std::uint8_t* y, std::int64_t blocks);
+void quantize_a8_avx512(const float* x, std::uint8_t* y, std::int64_t blocks);
 
 }  // namespace quern::cpu

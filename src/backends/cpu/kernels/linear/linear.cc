@@ -12,10 +12,10 @@ constexpr LinearLoops kLoops[] = {
 #if defined(__x86_64__)
     {Isa::avx2, "avx2", linear_integer_avx2, nullptr, linear_float_avx2, quantize_a8_avx2, 12, 10},
     {Isa::avxvnni, "avxvnni", linear_integer_avxvnni, nullptr, linear_float_avx2, quantize_a8_avx2, 12, 6},
-    {Isa::avx512, "avx512", linear_integer_avx2, nullptr, linear_float_avx512, quantize_a8_avx2, 12, 10},
-    {Isa::avx512vnni, "avx512vnni", linear_integer_avx512vnni, nullptr, linear_float_avx512, quantize_a8_avx2, 8, 2.2f},
-    {Isa::avx512bf16, "avx512bf16", linear_integer_avx512vnni, linear_bf16_avx512bf16, linear_float_avx512, quantize_a8_avx2, 8, 2.2f},
-    {Isa::amx, "amx", linear_integer_amx, linear_bf16_amx, linear_float_avx512, quantize_a8_avx2, 8, 1},
+    {Isa::avx512, "avx512", linear_integer_avx2, nullptr, linear_float_avx512, quantize_a8_avx512, 12, 10},
+    {Isa::avx512vnni, "avx512vnni", linear_integer_avx512vnni, nullptr, linear_float_avx512, quantize_a8_avx512, 8, 2.2f},
+    {Isa::avx512bf16, "avx512bf16", linear_integer_avx512vnni, linear_bf16_avx512bf16, linear_float_avx512, quantize_a8_avx512, 8, 2.2f},
+    {Isa::amx, "amx", linear_integer_amx, linear_bf16_amx, linear_float_avx512, quantize_a8_avx512, 8, 1},
 #endif
 };
 
@@ -66,46 +66,49 @@ double linear_unit_nanoseconds(const LinearLoops& loops, const PackedWeights& w,
 
 std::int64_t linear_scratch_bytes(const PackedWeights& w) { return loop_scratch_bytes(w) + (w.data() == nullptr ? w.tile_bytes() : 0); }
 
+void linear_tiles(const LinearLoops& loops, const PackedWeights& w, const std::byte* x, std::int64_t rows, std::int64_t tile_begin,
+                  std::int64_t tile_end, float* y, std::int64_t y_stride, std::byte* scratch) noexcept {
+  const LinearLoop loop = w.x_type() == ir::DType::a8 ? loops.integer : w.x_type() == ir::DType::bf16 ? loops.bf16 : loops.floating;
+  LinearJob job{};
+  job.packing = w.packing();
+  job.tile_bytes = w.tile_bytes();
+  job.k = w.k();
+  job.x = reinterpret_cast<const std::uint8_t*>(x);
+  job.x_stride = x_row_bytes(w);
+  job.y_stride = y_stride;
+  job.row_end = rows;
+  job.scratch = reinterpret_cast<std::uint8_t*>(scratch);
+  const auto run = [&](const std::uint8_t* tiles, std::int64_t begin, std::int64_t end) {
+    job.weights = tiles;
+    job.n = std::min(w.n(), end * kTileRows) - begin * kTileRows;
+    job.y = y + (begin - tile_begin) * kTileRows;
+    job.tile_end = end - begin;
+    loop(job);
+  };
+  if (w.data() != nullptr) {
+    run(w.data() + tile_begin * w.tile_bytes(), tile_begin, tile_end);
+    return;
+  }
+  std::uint8_t* tile_memory = job.scratch + loop_scratch_bytes(w);
+  for (std::int64_t tile = tile_begin; tile < tile_end; ++tile) {
+    w.pack_tile(tile, tile_memory);
+    run(tile_memory, tile, tile + 1);
+  }
+}
+
 void linear_run(const LinearLoops& loops, std::span<const PackedWeights> weights, const std::byte* x, std::int64_t m, float* const* y,
                 std::int64_t begin, std::int64_t end, std::byte* scratch) noexcept {
   const LinearUnits units = linear_units(weights, m);
-  LinearJob job{};
-  job.k = weights[0].k();
-  job.x = reinterpret_cast<const std::uint8_t*>(x);
-  job.x_stride = x_row_bytes(weights[0]);
-  job.scratch = reinterpret_cast<std::uint8_t*>(scratch);
   while (begin < end) {  // one row block after the other, in each one weight after the other
     const std::int64_t block = begin / units.tiles, next = std::min(end, (block + 1) * units.tiles);
-    job.row_begin = block * units.rows_per_block;
-    job.row_end = std::min(m, job.row_begin + units.rows_per_block);
+    const std::int64_t row = block * units.rows_per_block, rows = std::min(m - row, units.rows_per_block);
     std::int64_t first = block * units.tiles;  // the unit of the weight's first tile
     for (std::size_t i = 0; i < weights.size(); first += weights[i++].tiles()) {
       const PackedWeights& w = weights[i];
-      job.tile_begin = std::max<std::int64_t>(begin - first, 0);
-      job.tile_end = std::min(next - first, w.tiles());
-      if (job.tile_begin >= job.tile_end) continue;
-      job.weights = w.data();
-      job.packing = w.packing();
-      job.tile_bytes = w.tile_bytes();
-      job.n = w.n();
-      job.y = y[i];
-      job.y_stride = w.n();
-      const LinearLoop loop = w.x_type() == ir::DType::a8 ? loops.integer : w.x_type() == ir::DType::bf16 ? loops.bf16 : loops.floating;
-      if (w.data() != nullptr) {
-        loop(job);
-        continue;
-      }
-      LinearJob one = job;  // the tile alone, as if there were no other
-      std::uint8_t* tile_memory = job.scratch + loop_scratch_bytes(w);
-      one.weights = tile_memory;
-      one.tile_begin = 0;
-      one.tile_end = 1;
-      for (std::int64_t tile = job.tile_begin; tile < job.tile_end; ++tile) {
-        w.pack_tile(tile, tile_memory);
-        one.n = std::min<std::int64_t>(kTileRows, w.n() - tile * kTileRows);
-        one.y = y[i] + tile * kTileRows;
-        loop(one);
-      }
+      const std::int64_t tile_begin = std::max<std::int64_t>(begin - first, 0), tile_end = std::min(next - first, w.tiles());
+      if (tile_begin < tile_end)
+        linear_tiles(loops, w, x + row * x_row_bytes(w), rows, tile_begin, tile_end, y[i] + row * w.n() + tile_begin * kTileRows, w.n(),
+                     scratch);
     }
     begin = next;
   }

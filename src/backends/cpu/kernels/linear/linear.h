@@ -93,6 +93,10 @@ double linear_unit_nanoseconds(const LinearLoops& loops, const PackedWeights& w,
 /// Bytes of scratch that one worker needs.
 std::int64_t linear_scratch_bytes(const PackedWeights& w);
 
+/// y [rows, columns of tiles begin to end] = x [rows, k] · (those rows of W)ᵀ; y_stride: floats from row to row.
+void linear_tiles(const LinearLoops& loops, const PackedWeights& w, const std::byte* x, std::int64_t rows, std::int64_t tile_begin,
+                  std::int64_t tile_end, float* y, std::int64_t y_stride, std::byte* scratch) noexcept;
+
 /// Computes units [begin, end) of y[i] [m, n[i]] = x [m, k] · W[i]ᵀ. x: rows of x_type(), contiguous.
 /// Each element has the same bits whatever m, the rows beside it, the other weights and the division into units.
 void linear_run(const LinearLoops& loops, std::span<const PackedWeights> weights, const std::byte* x, std::int64_t m, float* const* y,

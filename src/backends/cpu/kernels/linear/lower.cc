@@ -1,10 +1,11 @@
-// Kernels of the ops `linear` and `quantize_activations`.
+// Kernels of the ops `linear`, `linear_glu` and `quantize_activations`.
 #include <algorithm>
 #include <span>
 #include <string>
 #include <vector>
 
 #include "backends/cpu/function_kernel.h"
+#include "backends/cpu/kernels/gate.h"
 #include "backends/cpu/kernels/linear/linear.h"
 #include "backends/cpu/weight_store.h"
 #include "base/float16.h"
@@ -21,16 +22,24 @@ void shorten(const float* x, const ir::TensorView& y, std::int64_t element, std:
 
 namespace {
 
+/// For profiles, such as "linear q4_K+q6_K avx2".
+std::string name_of(std::string what, std::span<const PackedWeights> weights, const LinearLoops& loops) {
+  for (std::size_t i = 0; i < weights.size(); ++i)
+    if (i == 0 || weights[i].type() != weights[i - 1].type()) what += (i == 0 ? " " : "+") + std::string(ir::name(weights[i].type()));
+  return what + " " + loops.name + (weights[0].x_type() == ir::DType::a8 ? "" : " " + std::string(ir::name(weights[0].x_type())));
+}
+
+std::int64_t most_scratch(std::span<const PackedWeights> weights) {
+  std::int64_t most = 0;
+  for (const PackedWeights& w : weights) most = std::max(most, linear_scratch_bytes(w));
+  return most;
+}
+
 /// x [m, k] times constant weights, packed when all nodes are lowered.
 class LinearKernel final : public plan::Kernel {
  public:
-  explicit LinearKernel(std::vector<PackedWeights> weights) : loops_(linear_loops()), weights_(std::move(weights)) {
-    name_ = "linear";
-    for (std::size_t i = 0; i < weights_.size(); ++i)
-      if (i == 0 || weights_[i].type() != weights_[i - 1].type()) name_ += (i == 0 ? " " : "+") + std::string(ir::name(weights_[i].type()));
-    name_ +=
-        std::string(" ") + loops_.name + (weights_[0].x_type() == ir::DType::a8 ? "" : " " + std::string(ir::name(weights_[0].x_type())));
-  }
+  explicit LinearKernel(std::vector<PackedWeights> weights)
+      : loops_(linear_loops()), weights_(std::move(weights)), name_(name_of("linear", weights_, loops_)) {}
 
   plan::Split split(const ir::Call& call) const override {
     const std::int64_t m = call.in(0).dims[0];
@@ -40,11 +49,7 @@ class LinearKernel final : public plan::Kernel {
       nanoseconds += double(w.tiles()) * linear_unit_nanoseconds(loops_, w, std::min(units.rows_per_block, m));
     return {units.count(), nanoseconds / double(units.tiles)};
   }
-  std::int64_t scratch_bytes(const ir::Call&) const override {
-    std::int64_t most = 0;
-    for (const PackedWeights& w : weights_) most = std::max(most, linear_scratch_bytes(w));
-    return most;
-  }
+  std::int64_t scratch_bytes(const ir::Call&) const override { return most_scratch(weights_); }
   void run(const ir::Call& call, std::int64_t begin, std::int64_t end, std::byte* scratch) const noexcept override {
     float* y[kMaxWeights];
     for (std::size_t i = 0; i < weights_.size(); ++i) y[i] = call.out(i).as<float>();
@@ -60,6 +65,88 @@ class LinearKernel final : public plan::Kernel {
   std::string name_;
 };
 
+/// Gate and up of some columns at a time, which stay in the second-level cache until they are one. A unit is two tiles of both: the columns
+/// of a block of a8.
+class LinearGluKernel final : public plan::Kernel {
+ public:
+  LinearGluKernel(std::vector<PackedWeights> weights, std::string_view activation)
+      : loops_(linear_loops()),
+        weights_(std::move(weights)),
+        gate_(gate_loop(activation)),
+        name_(name_of("linear_glu", weights_, loops_)) {}
+
+  plan::Split split(const ir::Call& call) const override {
+    const std::int64_t m = call.in(0).dims[0];
+    const LinearUnits units = linear_units(weights_, m);
+    const std::int64_t rows = std::min(units.rows_per_block, m);
+    double nanoseconds = 0.7 * double(rows * kUnitColumns);
+    for (const PackedWeights& w : weights_) nanoseconds += kUnitTiles * linear_unit_nanoseconds(loops_, w, rows);
+    return {units.row_blocks * units_across(), nanoseconds};
+  }
+  std::int64_t scratch_bytes(const ir::Call& call) const override {
+    return products_at() + 2 * kUnitColumns * most_units(rows_of(call)) * rows_of(call) * std::int64_t{sizeof(float)};
+  }
+  void run(const ir::Call& call, std::int64_t begin, std::int64_t end, std::byte* scratch) const noexcept override {
+    const std::int64_t m = call.in(0).dims[0], n = weights_[0].n(), across = units_across(), most = most_units(rows_of(call));
+    const std::int64_t x_row_bytes = m == 0 ? 0 : call.in(0).bytes() / m, rows_per_block = linear_units(weights_, m).rows_per_block;
+    while (begin < end) {
+      const std::int64_t first = begin % across, count = std::min({end - begin, across - first, most});
+      const std::int64_t row = begin / across * rows_per_block, rows = std::min(m - row, rows_per_block);
+      const std::int64_t column = first * kUnitColumns, columns = std::min(n - column, count * kUnitColumns);
+      const std::int64_t tile = first * kUnitTiles, tile_end = std::min(tile + count * kUnitTiles, weights_[0].tiles());
+      float* products[2];
+      for (int i = 0; i < 2; ++i) {
+        products[i] = reinterpret_cast<float*>(scratch + products_at()) + i * rows * columns;
+        linear_tiles(loops_, weights_[static_cast<std::size_t>(i)], call.in(0).data + row * x_row_bytes, rows, tile, tile_end, products[i],
+                     columns, scratch);
+      }
+      for (std::int64_t r = 0; r < rows; ++r) {
+        float *gate = products[0] + r * columns, *up = products[1] + r * columns;
+        const std::int64_t element = (row + r) * n + column;
+        const bool plain = call.out(0).dtype == ir::DType::f32;
+        gate_(gate, up, plain ? call.out(0).as<float>() + element : gate, columns);
+        if (!plain) shorten(gate, call.out(0), element, columns);
+      }
+      begin += count;
+    }
+  }
+  const char* name() const override { return name_.c_str(); }
+
+ private:
+  static constexpr std::int64_t kUnitTiles = kBlockColumns / kTileRows, kUnitColumns = kBlockColumns;
+  static constexpr std::int64_t kProductBytes = 512 << 10;  // of gates and ups at a time: a quarter to half of the second-level cache
+  static constexpr std::int64_t kMostUnits = 16;
+
+  std::int64_t units_across() const { return (weights_[0].tiles() + kUnitTiles - 1) / kUnitTiles; }
+  std::int64_t rows_of(const ir::Call& call) const {
+    return std::min(call.in(0).dims[0], linear_units(weights_, call.in(0).dims[0]).rows_per_block);
+  }
+  static std::int64_t most_units(std::int64_t rows) {
+    return std::clamp<std::int64_t>(kProductBytes / (2 * kUnitColumns * std::int64_t{sizeof(float)} * std::max<std::int64_t>(rows, 1)), 1,
+                                    kMostUnits);
+  }
+  std::int64_t products_at() const { return (most_scratch(weights_) + 63) / 64 * 64; }
+
+  const LinearLoops& loops_;
+  std::vector<PackedWeights> weights_;
+  GateLoop gate_;
+  std::string name_;
+};
+
+/// The packed forms of the constants behind input 0; nothing where one cannot be packed.
+std::vector<PackedWeights> pack_all(const ir::Node& node, WeightStore& store) {
+  const ir::DType x = node.inputs[0]->type.dtype;
+  const auto constants = std::span(node.inputs).subspan(1);
+  for (const ir::Value* w : constants) {
+    if (w->constant == nullptr) return {};
+    const auto n = w->type.shape[0].constant(), k = w->type.shape[1].constant();
+    if (!n || !k || *n < 1 || *k < 1 || !PackedWeights::can_pack(x, w->type.dtype, *k)) return {};
+  }
+  std::vector<PackedWeights> weights;
+  for (const ir::Value* w : constants) weights.push_back(store.packed(*w, x));
+  return weights;
+}
+
 constexpr KernelFunctions kQuantizeActivations{
     "quantize_activations", [](const ir::Call& call) { return plan::Split{call.in(0).rows(), 10 + 0.4 * double(call.in(0).columns())}; },
     [](const ir::Call& call, std::int64_t begin, std::int64_t end, std::byte*) noexcept {
@@ -70,18 +157,14 @@ constexpr KernelFunctions kQuantizeActivations{
 }  // namespace
 
 std::unique_ptr<plan::Kernel> lower_linear(const ir::Node& node, WeightStore& store) {
-  const ir::DType x = node.inputs[0]->type.dtype;
-  std::vector<PackedWeights> weights;
   if (node.inputs.size() > 1 + LinearKernel::kMaxWeights) return nullptr;
-  for (const ir::Value* w : std::span(node.inputs).subspan(1)) {
-    if (w->constant == nullptr) return nullptr;
-    const auto n = w->type.shape[0].constant(), k = w->type.shape[1].constant();
-    const ir::DType type = w->type.dtype;
-    if (!n || !k || *n < 1 || *k < 1) return nullptr;
-    if (!PackedWeights::can_pack(x, type, *k)) return nullptr;
-  }
-  for (const ir::Value* w : std::span(node.inputs).subspan(1)) weights.push_back(store.packed(*w, x));
-  return std::make_unique<LinearKernel>(std::move(weights));
+  std::vector<PackedWeights> weights = pack_all(node, store);
+  return weights.empty() ? nullptr : std::make_unique<LinearKernel>(std::move(weights));
+}
+
+std::unique_ptr<plan::Kernel> lower_linear_glu(const ir::Node& node, WeightStore& store) {
+  std::vector<PackedWeights> weights = pack_all(node, store);
+  return weights.empty() ? nullptr : std::make_unique<LinearGluKernel>(std::move(weights), node.text("activation"));
 }
 
 std::unique_ptr<plan::Kernel> lower_quantize_activations(const ir::Node&) { return make_kernel(kQuantizeActivations); }
