@@ -8,12 +8,30 @@ find_package(fmt REQUIRED)
 find_package(Boost 1.81 REQUIRED CONFIG)  # headers of Asio and Beast
 find_package(prometheus-cpp REQUIRED COMPONENTS core)
 
+# The instruction sets of the machine that is built for, and those of others, whose files are left out.
+set(isas_x86 avx2 avxvnni avx512 avx512vnni avx512bf16 amx)
+set(isas_arm neon neondot i8mm)
+if(CMAKE_SYSTEM_PROCESSOR MATCHES "x86_64|AMD64")
+  set(quern_isas ${isas_x86})
+  set(quern_isas_of_others ${isas_arm})
+elseif(CMAKE_SYSTEM_PROCESSOR MATCHES "aarch64|arm64")
+  set(quern_isas ${isas_arm})
+  set(quern_isas_of_others ${isas_x86})
+else()
+  set(quern_isas "")
+  set(quern_isas_of_others ${isas_x86} ${isas_arm})
+endif()
+string(REPLACE ";" "|" quern_isas_of_others "${quern_isas_of_others}")
+
 set(isa_flags_avx2 -mavx2 -mfma -mf16c -mbmi2)
 set(isa_flags_avxvnni ${isa_flags_avx2} -mavxvnni)
 set(isa_flags_avx512 ${isa_flags_avx2} -mavx512f -mavx512bw -mavx512dq -mavx512vl -mavx512cd)
 set(isa_flags_avx512vnni ${isa_flags_avx512} -mavx512vnni)
 set(isa_flags_avx512bf16 ${isa_flags_avx512vnni} -mavx512bf16)
 set(isa_flags_amx ${isa_flags_avx512bf16} -mamx-tile -mamx-int8 -mamx-bf16)
+set(isa_flags_neon "")  # every 64-bit ARM has it
+set(isa_flags_neondot -march=armv8.2-a+dotprod)
+set(isa_flags_i8mm -march=armv8.2-a+dotprod+i8mm)
 
 # What a room needs from outside, beside the standard library.
 set(uses_backends/cpu PkgConfig::hwy)
@@ -35,6 +53,7 @@ endfunction()
 function(quern_room_sources room out)
   file(GLOB_RECURSE sources CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/src/${room}/*.cc)
   list(FILTER sources EXCLUDE REGEX "/src/cli/main\\.cc$")
+  list(FILTER sources EXCLUDE REGEX "\\.(${quern_isas_of_others})\\.cc$")
   set(${out} ${sources} PARENT_SCOPE)
 endfunction()
 

@@ -14,15 +14,20 @@
 #if defined(__x86_64__)
 #include <cpuid.h>
 #include <sys/syscall.h>
+#elif defined(__aarch64__)
+#include <sys/auxv.h>
 #endif
 
 namespace quern {
 namespace {
 
-constexpr std::string_view kNames[] = {"baseline", "avx2", "avxvnni", "avx512", "avx512vnni", "avx512bf16", "amx"};
+constexpr std::string_view kNames[] = {"baseline",   "avx2", "avxvnni", "avx512",  "avx512vnni",
+                                       "avx512bf16", "amx",  "neon",    "neondot", "i8mm"};
+static_assert(std::size(kNames) == std::size(kAllIsas));
 
 struct Features {
   bool avx2 = false, avxvnni = false, avx512 = false, avx512vnni = false, avx512bf16 = false, amx = false;
+  bool neon = false, neondot = false, i8mm = false;
 };
 
 #if defined(__x86_64__)
@@ -59,6 +64,15 @@ Features detect() {
   f.amx = f.avx512bf16 && (d7 & kAmx) == kAmx && (state & 0x60000) == 0x60000 && amx_granted();
   return f;
 }
+#elif defined(__aarch64__)
+Features detect() {
+  constexpr unsigned long kDotProd = 1ul << 20, kI8mm = 1ul << 13;  // HWCAP_ASIMDDP, HWCAP2_I8MM (Linux: arch/arm64, elf_hwcaps)
+  Features f;
+  f.neon = true;  // part of the architecture
+  f.neondot = getauxval(AT_HWCAP) & kDotProd;
+  f.i8mm = f.neondot && (getauxval(AT_HWCAP2) & kI8mm);
+  return f;
+}
 #else
 Features detect() { return {}; }
 #endif
@@ -77,20 +91,23 @@ bool machine_has(Isa isa) {
     case Isa::avx512vnni: return features().avx512vnni;
     case Isa::avx512bf16: return features().avx512bf16;
     case Isa::amx: return features().amx;
+    case Isa::neon: return features().neon;
+    case Isa::neondot: return features().neondot;
+    case Isa::i8mm: return features().i8mm;
   }
   return false;
 }
 
 Isa decide() {
   Isa best = Isa::baseline;
-  for (const Isa isa : {Isa::avx2, Isa::avxvnni, Isa::avx512, Isa::avx512vnni, Isa::avx512bf16, Isa::amx})
+  for (const Isa isa : kAllIsas)
     if (machine_has(isa)) best = isa;
   const char* wish = std::getenv("QUERN_ISA");
   if (wish == nullptr || *wish == '\0') return best;
   const auto isa = isa_from_name(wish);
   if (!isa)
     throw Error(Code::invalid_argument, "QUERN_ISA=" + std::string(wish) + " names no instruction set")
-        .hint("baseline, avx2, avxvnni, avx512, avx512vnni, avx512bf16 or amx");
+        .hint("baseline, avx2, avxvnni, avx512, avx512vnni, avx512bf16 or amx; on ARM baseline, neon, neondot or i8mm");
   if (!machine_has(*isa))
     throw Error(Code::invalid_argument, "QUERN_ISA=" + std::string(wish) + ": this machine does not have it")
         .hint("its best is " + std::string(name(best)));

@@ -5,9 +5,11 @@
 
 namespace quern {
 
-/// Instruction sets for which there are kernels of their own, each including the ones before it (on x86-64). `baseline` is x86-64-v2, or
-/// any other machine.
-enum class Isa { baseline, avx2, avxvnni, avx512, avx512vnni, avx512bf16, amx };
+/// Instruction sets for which there are kernels of their own. `baseline` is x86-64-v2, or any other machine; then those of x86-64 (AVX to
+/// AMX) and of 64-bit ARM (NEON, with DotProd, with I8MM), each including the ones before it on its kind of machine.
+enum class Isa { baseline, avx2, avxvnni, avx512, avx512vnni, avx512bf16, amx, neon, neondot, i8mm };
+inline constexpr Isa kAllIsas[] = {Isa::baseline,   Isa::avx2, Isa::avxvnni, Isa::avx512,  Isa::avx512vnni,
+                                   Isa::avx512bf16, Isa::amx,  Isa::neon,    Isa::neondot, Isa::i8mm};
 
 std::string_view name(Isa isa);
 std::optional<Isa> isa_from_name(std::string_view text);

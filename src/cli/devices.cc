@@ -25,7 +25,7 @@ struct Options {
 
 std::vector<std::string> instruction_sets() {
   std::vector<std::string> names;
-  for (const Isa isa : {Isa::baseline, Isa::avx2, Isa::avxvnni, Isa::avx512, Isa::avx512vnni, Isa::avx512bf16, Isa::amx})
+  for (const Isa isa : kAllIsas)
     if (has_isa(isa)) names.emplace_back(name(isa));
   return names;
 }

@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "backends/cpu/kernels/linear/block.h"
 #include "base/float16.h"
 #include "dtypes/a8.h"
 #include "dtypes/dequantize.h"
@@ -305,19 +306,48 @@ TEST(Linear, several_weights_at_once_give_the_bits_of_each_alone) {
     }
 }
 
+/// What job.h says that loops with fused multiply-adds compute.
+std::vector<float> by_definition(const PackedWeights& w, const std::byte* x, std::int64_t m) {
+  const Format& format = kFormats[int(w.packing())];
+  const std::int64_t group_bytes = format.header + format.blocks * kQuantBytes[int(format.bits)], blocks = w.k() / kBlockColumns;
+  const int columns = kBlockColumns / format.parts;
+  std::vector<float> y(static_cast<std::size_t>(m * w.n()));
+  for (std::int64_t b = 0; b < blocks; ++b)
+    for (std::int64_t tile = 0; tile < w.tiles(); ++tile) {
+      UnpackedBlock block;
+      unpack_block(format, w.data() + tile * w.tile_bytes() + b / format.blocks * group_bytes, static_cast<int>(b % format.blocks), block);
+      for (std::int64_t r = 0; r < m; ++r) {
+        dtypes::A8Block a;
+        std::memcpy(&a, x + (r * blocks + b) * kA8Bytes, sizeof a);
+        for (std::int64_t n = 0; n < std::min<std::int64_t>(kTileRows, w.n() - tile * kTileRows); ++n)
+          for (int part = 0; part < format.parts; ++part) {
+            int dot = 0;
+            for (int i = part * columns; i < (part + 1) * columns; ++i) dot += (int{a.q[i]} - a.z[0]) * block.q[i][n];
+            float& s = y[static_cast<std::size_t>(r * w.n() + tile * kTileRows + n)];
+            if (format.minimum)
+              s = std::fma(block.minimum[part][n], format.parts == 1 ? a.sum : part == 0 ? a.low_sum : a.sum - a.low_sum, s);
+            s = std::fma(a.scale * static_cast<float>(dot), block.scale[part][n], s);
+          }
+      }
+    }
+  return y;
+}
+
 TEST(Linear, instruction_sets_with_fma_agree_to_the_bit) {
   std::mt19937 random(6);
-  const std::int64_t n = 40, k = 768, m = 19;
+  const std::int64_t n = 40, k = 768, most = 19;
   for (const DType type : kIntegerTypes) {
     const auto bytes = random_weights(type, n, k, random);
     const PackedWeights w = pack(type, bytes, n, k, true);
-    const auto x = quantized(random_floats(m * k, random));
-    std::vector<float> first;
+    const auto x = quantized(random_floats(most * k, random));
+    const auto expected = by_definition(w, x.data(), most);
     for (const LinearLoops* loops : loops_of_this_machine()) {
       if (loops->isa == Isa::baseline) continue;
-      const auto y = product(*loops, w, x.data(), m);
-      if (first.empty()) first = y;
-      ASSERT_EQ(std::memcmp(y.data(), first.data(), y.size() * sizeof(float)), 0) << ir::name(type) << " " << loops->name;
+      for (const std::int64_t m : {std::int64_t{1}, most}) {
+        const auto y = product(*loops, w, x.data(), m);
+        ASSERT_EQ(std::memcmp(y.data(), expected.data(), y.size() * sizeof(float)), 0)
+            << ir::name(type) << " " << loops->name << " m " << m;
+      }
     }
   }
 }

@@ -74,7 +74,7 @@ using Vector = hn::Vec<Floats>;
 constexpr std::int64_t kLanes = static_cast<std::int64_t>(hn::MaxLanes(Floats()));
 
 // Vectors side by side: as many chains of FMAs as there are registers for, at least 8 to hide their latency.
-constexpr int kRegisters = HWY_TARGET <= HWY_AVX3 ? 32 : 16;
+constexpr int kRegisters = HWY_TARGET <= HWY_AVX3 || HWY_ARCH_ARM_A64 ? 32 : 16;
 constexpr int vectors_for(int rows) {
   const int fit = (kRegisters - 1) / (rows + 1);  // beside the chains: what is read, and one broadcast
   return fit >= 8 ? 8 : fit >= 4 ? 4 : fit >= 2 ? 2 : 1;

@@ -163,13 +163,18 @@ void linear_integer_avx2(const LinearJob&);
 void linear_integer_avxvnni(const LinearJob&);
 void linear_integer_avx512vnni(const LinearJob&);
 void linear_integer_amx(const LinearJob&);
+void linear_integer_neon(const LinearJob&);
+void linear_integer_neondot(const LinearJob&);
+void linear_integer_i8mm(const LinearJob&);
 void linear_bf16_avx512bf16(const LinearJob&);
 void linear_bf16_amx(const LinearJob&);
 void linear_float_portable(const LinearJob&);
 void linear_float_avx2(const LinearJob&);
 void linear_float_avx512(const LinearJob&);
+void linear_float_neon(const LinearJob&);
 void quantize_a8_portable(const float* x, std::uint8_t* y, std::int64_t blocks);
 void quantize_a8_avx2(const float* x, std::uint8_t* y, std::int64_t blocks);
 void quantize_a8_avx512(const float* x, std::uint8_t* y, std::int64_t blocks);
+void quantize_a8_neon(const float* x, std::uint8_t* y, std::int64_t blocks);
 
 }  // namespace quern::cpu

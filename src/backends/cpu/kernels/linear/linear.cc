@@ -16,6 +16,10 @@ constexpr LinearLoops kLoops[] = {
     {Isa::avx512vnni, "avx512vnni", linear_integer_avx512vnni, nullptr, linear_float_avx512, quantize_a8_avx512, 8, 2.2f},
     {Isa::avx512bf16, "avx512bf16", linear_integer_avx512vnni, linear_bf16_avx512bf16, linear_float_avx512, quantize_a8_avx512, 8, 2.2f},
     {Isa::amx, "amx", linear_integer_amx, linear_bf16_amx, linear_float_avx512, quantize_a8_avx512, 8, 1},
+#elif defined(__aarch64__)  // costs by counting instructions: not measured yet
+    {Isa::neon, "neon", linear_integer_neon, nullptr, linear_float_neon, quantize_a8_neon, 16, 40},
+    {Isa::neondot, "neondot", linear_integer_neondot, nullptr, linear_float_neon, quantize_a8_neon, 16, 8},
+    {Isa::i8mm, "i8mm", linear_integer_i8mm, nullptr, linear_float_neon, quantize_a8_neon, 16, 5},
 #endif
 };
 
