@@ -201,11 +201,12 @@ Node* Graph::append(const Op& op, std::vector<Value*> inputs, Attributes attribu
   return nodes_.back().get();
 }
 
-Node* Graph::insert_before(const Node* position, const Op& op, std::vector<Value*> inputs, Attributes attributes, std::string_view name) {
+Node* Graph::insert_before(const Node* position, const Op& op, std::vector<Value*> inputs, Attributes attributes, std::string_view name,
+                           std::vector<std::unique_ptr<Graph>> regions) {
   const auto at = std::find_if(nodes_.begin(), nodes_.end(), [&](const auto& n) { return n.get() == position; });
   QUERN_ASSERT(at != nodes_.end());
   const auto index = at - nodes_.begin();
-  auto node = make_node(op, std::move(inputs), std::move(attributes), name, {});
+  auto node = make_node(op, std::move(inputs), std::move(attributes), name, std::move(regions));
   return nodes_.insert(nodes_.begin() + index, std::move(node))->get();
 }
 

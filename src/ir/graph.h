@@ -52,7 +52,7 @@ class Node {
   std::vector<Value*> inputs;
   std::vector<Value*> outputs;
   Attributes attributes;                        // defaults filled in
-  std::vector<std::unique_ptr<Graph>> regions;  // bodies of If, Loop, Scan; they may use values of the graphs around them
+  std::vector<std::unique_ptr<Graph>> regions;  // bodies (of If, Loop, Scan, fused); they may use values of the graphs around them
 
   std::int64_t integer(std::string_view attribute) const;
   double number(std::string_view attribute) const;
@@ -91,7 +91,7 @@ class Graph {
                std::vector<std::unique_ptr<Graph>> regions = {});
   /// The same, placed before another node of this graph (for passes).
   Node* insert_before(const Node* position, const Op& op, std::vector<Value*> inputs, Attributes attributes = {},
-                      std::string_view name = {});
+                      std::string_view name = {}, std::vector<std::unique_ptr<Graph>> regions = {});
 
   void set_outputs(std::vector<Value*> outputs);
   /// Every use of `from`, in nodes, regions and outputs, becomes `to`.

@@ -43,6 +43,11 @@ void fuse_residuals(ir::Graph& graph);
 /// nothing else reads the floats.
 void fuse_quantization(ir::Graph& graph);
 
+/// Element-wise nodes that nothing but each other reads become one node with a body (ops::fused), which walks its operands once, a piece in
+/// the cache at a time. `fits` says which nodes the backend has loops for; they must be over f32. Last of all passes: others do not look
+/// into bodies.
+void fuse_elementwise(ir::Graph& graph, bool (*fits)(const ir::Node&));
+
 /// A glu of two products of one value, which nothing else reads, becomes one node with them: gates and ups, the widest values of a language
 /// model, are then never written whole. After merge_linears and fuse_quantization.
 void fuse_gates(ir::Graph& graph);

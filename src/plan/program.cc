@@ -75,7 +75,7 @@ class Compiler {
     std::unordered_set<const ir::Value*> wanted(graph_.outputs().begin(), graph_.outputs().end());
     for (auto it = graph_.nodes().rbegin(); it != graph_.nodes().rend(); ++it) {
       const ir::Node& node = **it;
-      if (!node.regions.empty())
+      if (!node.regions.empty() && !has(node.op->traits, ir::Trait::elementwise))  // those are all inside one kernel
         throw Error(Code::unsupported, std::string(node.op->name) + " with a body is not supported yet").in("node '" + node.name + "'");
       const bool needed = !has(node.op->traits, ir::Trait::pure) ||
                           std::any_of(node.outputs.begin(), node.outputs.end(), [&](const ir::Value* v) { return wanted.contains(v); });

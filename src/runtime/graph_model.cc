@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "backends/cpu/cpu_backend.h"
+#include "backends/cpu/kernels/elementwise/element_loop.h"
 #include "base/error.h"
 #include "formats/onnx/import.h"
 #include "ir/check_sizes.h"
@@ -21,6 +22,7 @@ std::shared_ptr<const GraphModel> GraphModel::load(const std::string& path) {
   passes::sink_transposes(*graph);
   passes::fold_into_conv(*graph);
   passes::eliminate_common(*graph);
+  passes::fuse_elementwise(*graph, cpu::has_element_loop);
   cpu::CpuBackend backend;
   plan::Backend* const backends[] = {&backend};
   model->program_ = plan::Program::compile(*graph, backends);

@@ -116,13 +116,13 @@ void check(const Case& c, Sizes sizes) {
   }
 }
 
-/// The ops of the list without those of language models, which have tests of their own.
+/// The ops of the list without those of language models and fused, which have tests of their own.
 std::vector<std::string> tested_ops() {
   std::ifstream list(QUERN_SOURCE_DIR "/src/ops/ops.inc");
   std::vector<std::string> names;
   bool language = false;
   for (std::string line; std::getline(list, line);) {
-    if (line.starts_with("// ") && line.ends_with(".cc")) language = line == "// language.cc" || line == "// linear.cc";
+    if (line.starts_with("// ") && line.ends_with(".cc")) language = line == "// language.cc" || line == "// linear.cc" || line == "// fused.cc";
     if (language || !line.starts_with("QUERN_OP(")) continue;
     std::string name = line.substr(9, line.find(')') - 9);
     if (name.ends_with('_')) name.pop_back();

@@ -73,7 +73,7 @@ std::unique_ptr<plan::Kernel> CpuBackend::lower(const ir::Node& node) {
   for (const Row& row : kKernels)
     if (row.op == node.op->name)
       if (auto kernel = row.lower(node, weights_)) return kernel;
-  if (node.op->reference == nullptr) return nullptr;
+  if (node.op->reference == nullptr || !node.regions.empty()) return nullptr;  // a program keeps no bodies
   return std::make_unique<ReferenceKernel>(*node.op);
 }
 

@@ -7,6 +7,7 @@
 
 #include "backends/cpu/function_kernel.h"
 #include "backends/cpu/kernels/broadcast.h"
+#include "backends/cpu/kernels/elementwise/element_loop.h"
 
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "backends/cpu/kernels/elementwise/arithmetic.cc"
@@ -23,6 +24,7 @@ enum class Unary {
   abs,
   ceil,
   clip,
+  cube,  // pow by 3
   erf,
   exp,
   floor,
@@ -36,9 +38,10 @@ enum class Unary {
   round,
   sigmoid,
   sqrt,
+  square,  // pow by 2
   tanh
 };
-enum class Binary { add, sub, mul, div, min, max, square, cube };  // the last two: pow by 2 and 3, which do not look at the exponent
+enum class Binary { add, sub, mul, div, min, max };
 }  // namespace quern::cpu
 #endif
 
@@ -89,6 +92,7 @@ void ApplyUnary(Unary op, float alpha, float beta, const float* x, float* y, std
     QUERN_MAP(abs, hn::Abs(v))
     QUERN_MAP(ceil, hn::Ceil(v))
     QUERN_MAP(clip, KeepNan(v, hn::Min(hn::Max(v, hn::Set(d, alpha)), hn::Set(d, beta))))
+    QUERN_MAP(cube, hn::Mul(hn::Mul(v, v), v))
     QUERN_MAP(erf, ErfOf(d, v))
     QUERN_MAP(exp, ExpOf(d, v))
     QUERN_MAP(floor, hn::Floor(v))
@@ -105,6 +109,7 @@ void ApplyUnary(Unary op, float alpha, float beta, const float* x, float* y, std
     QUERN_MAP(round, hn::Round(v))
     QUERN_MAP(sigmoid, hn::Div(hn::Set(d, 1.0f), hn::Add(hn::Set(d, 1.0f), ExpOf(d, hn::Neg(v)))))
     QUERN_MAP(sqrt, hn::Sqrt(v))
+    QUERN_MAP(square, hn::Mul(v, v))
     QUERN_MAP(tanh, KeepNan(v, hn::Tanh(d, v)))
   }
 }
@@ -136,8 +141,7 @@ HWY_INLINE void Combine(const float* a, std::int64_t a_stride, const float* b, s
 }
 
 #define QUERN_COMBINE(op, expression) \
-  case Binary::op:                    \
-    return Combine(a, a_stride, b, b_stride, y, n, [](Floats16, Vector u, Vector v) HWY_ATTR { return (void)v, expression; });
+  case Binary::op: return Combine(a, a_stride, b, b_stride, y, n, [](Floats16, Vector u, Vector v) HWY_ATTR { return expression; });
 
 void ApplyBinary(Binary op, const float* a, std::int64_t a_stride, const float* b, std::int64_t b_stride, float* y, std::int64_t n) {
   switch (op) {
@@ -147,8 +151,6 @@ void ApplyBinary(Binary op, const float* a, std::int64_t a_stride, const float* 
     QUERN_COMBINE(div, hn::Div(u, v))
     QUERN_COMBINE(min, hn::IfThenElse(hn::Or(hn::Lt(u, v), hn::IsNaN(u)), u, v))
     QUERN_COMBINE(max, hn::IfThenElse(hn::Or(hn::Gt(u, v), hn::IsNaN(u)), u, v))
-    QUERN_COMBINE(square, hn::Mul(u, u))
-    QUERN_COMBINE(cube, hn::Mul(hn::Mul(u, u), u))
   }
 }
 #undef QUERN_COMBINE
@@ -192,83 +194,131 @@ constexpr UnaryRow kUnary[] = {
     {"tanh", Unary::tanh, 1.0},
 };
 
+constexpr std::pair<std::string_view, Binary> kBinary[] = {{"add", Binary::add}, {"sub", Binary::sub}, {"mul", Binary::mul},
+                                                           {"div", Binary::div}, {"min", Binary::min}, {"max", Binary::max}};
+constexpr double kBinaryNanoseconds = 0.12;
+
+bool is_f32(const ir::Node& node, std::size_t i) { return node.has_input(i) && node.inputs[i]->type.dtype == ir::DType::f32; }
+
+/// The value of an f32 constant with one element.
+std::optional<float> number(const ir::Value& value) {
+  if (value.constant == nullptr || value.type.dtype != ir::DType::f32 || !(ir::element_count(value.type.shape) == ir::Dim(1)))
+    return std::nullopt;
+  float result;
+  std::memcpy(&result, value.constant->data, sizeof result);
+  return result;
+}
+
+/// x to the power of the exponent, where that is 2 or 3 and adds no axes.
+std::optional<Unary> small_power(const ir::Node& node) {
+  if (node.outputs[0]->type.shape != node.inputs[0]->type.shape) return std::nullopt;
+  const std::optional<float> exponent = number(*node.inputs[1]);
+  return exponent == 2.0f ? std::optional(Unary::square) : exponent == 3.0f ? std::optional(Unary::cube) : std::nullopt;
+}
+
+std::optional<ElementLoop> unary_loop(const ir::Node& node) {
+  if (node.op->name == "gelu" && node.text("approximate") != "none") return std::nullopt;
+  for (const UnaryRow& row : kUnary) {
+    if (row.op != node.op->name) continue;
+    const auto attribute = [&](std::string_view name) {
+      return node.attributes.contains(name) ? static_cast<float>(node.number(name)) : 0.0f;
+    };
+    ElementLoop loop{1, static_cast<int>(row.unary), attribute("alpha"), attribute("beta"), row.nanoseconds};
+    if (row.unary == Unary::clip) {
+      const auto bound = [&](std::size_t i, float otherwise) {
+        return node.has_input(i) ? number(*node.inputs[i]) : std::optional(otherwise);
+      };
+      const auto low = bound(1, -INFINITY), high = bound(2, INFINITY);
+      if (!low || !high) return std::nullopt;
+      loop.alpha = *low;
+      loop.beta = *high;
+    }
+    return loop;
+  }
+  return std::nullopt;
+}
+
 class UnaryKernel final : public plan::Kernel {
  public:
-  UnaryKernel(const UnaryRow& row, float alpha, float beta) : row_(row), alpha_(alpha), beta_(beta) {}
-  plan::Split split(const ir::Call& call) const override { return {chunks(call), kChunk * row_.nanoseconds}; }
+  explicit UnaryKernel(const ElementLoop& loop) : loop_(loop) {}
+  plan::Split split(const ir::Call& call) const override { return {chunks(call), kChunk * loop_.nanoseconds}; }
   void run(const ir::Call& call, std::int64_t begin, std::int64_t end, std::byte*) const noexcept override {
     const std::int64_t first = begin * kChunk, n = std::min(end * kChunk, call.out(0).elements()) - first;
-    float alpha = alpha_, beta = beta_;
-    if (row_.unary == Unary::clip) {
-      alpha = call.has(1) ? *call.in(1).as<float>() : -INFINITY;
-      beta = call.has(2) ? *call.in(2).as<float>() : INFINITY;
-    }
-    HWY_DYNAMIC_DISPATCH(ApplyUnary)(row_.unary, alpha, beta, call.in(0).as<float>() + first, call.out(0).as<float>() + first, n);
+    run_element_loop(loop_, call.in(0).as<float>() + first, 1, nullptr, 0, call.out(0).as<float>() + first, n);
   }
   const char* name() const override { return "unary f32"; }
 
  private:
-  const UnaryRow& row_;
-  float alpha_, beta_;
+  ElementLoop loop_;
 };
+
+/// Bounds that only the data tells.
+constexpr KernelFunctions kClip{"clip f32", [](const ir::Call& call) { return plan::Split{chunks(call), 400}; },
+                                [](const ir::Call& call, std::int64_t begin, std::int64_t end, std::byte*) noexcept {
+                                  const float low = call.has(1) ? *call.in(1).as<float>() : -INFINITY;
+                                  const float high = call.has(2) ? *call.in(2).as<float>() : INFINITY;
+                                  const std::int64_t first = begin * kChunk, n = std::min(end * kChunk, call.out(0).elements()) - first;
+                                  HWY_DYNAMIC_DISPATCH(ApplyUnary)
+                                  (Unary::clip, low, high, call.in(0).as<float>() + first, call.out(0).as<float>() + first, n);
+                                }};
 
 class BinaryKernel final : public plan::Kernel {
  public:
-  explicit BinaryKernel(Binary binary) : binary_(binary) {}
-  plan::Split split(const ir::Call& call) const override { return {chunks(call), 500}; }
+  explicit BinaryKernel(const ElementLoop& loop) : loop_(loop) {}
+  plan::Split split(const ir::Call& call) const override { return {chunks(call), kChunk * kBinaryNanoseconds}; }
   void run(const ir::Call& call, std::int64_t begin, std::int64_t end, std::byte*) const noexcept override {
-    const auto apply = HWY_DYNAMIC_DISPATCH(ApplyBinary);
     const ir::TensorView &a = call.in(0), &b = call.in(1), &y = call.out(0);
-    const Loop<2> loop(y, {a, b});
-    const auto [a_stride, b_stride] = loop.inner_strides();
-    loop.runs(begin * kChunk, std::min(end * kChunk, y.elements()), [&](std::int64_t i, std::int64_t n, const auto& at) {
-      apply(binary_, a.as<float>() + at[0], a_stride, b.as<float>() + at[1], b_stride, y.as<float>() + i, n);
+    const Loop<2> walk(y, {a, b});
+    const auto [a_stride, b_stride] = walk.inner_strides();
+    walk.runs(begin * kChunk, std::min(end * kChunk, y.elements()), [&](std::int64_t i, std::int64_t n, const auto& at) {
+      run_element_loop(loop_, a.as<float>() + at[0], a_stride, b.as<float>() + at[1], b_stride, y.as<float>() + i, n);
     });
   }
   const char* name() const override { return "binary f32"; }
 
  private:
-  Binary binary_;
+  ElementLoop loop_;
 };
-
-bool is_f32(const ir::Node& node, std::size_t i) { return node.has_input(i) && node.inputs[i]->type.dtype == ir::DType::f32; }
-
-/// The whole small power that the exponent is, when it is a constant with one element and adds no axes.
-std::optional<Binary> small_power(const ir::Node& node) {
-  const ir::Value& exponent = *node.inputs[1];
-  if (exponent.constant == nullptr || !(ir::element_count(exponent.type.shape) == ir::Dim(1)) ||
-      node.outputs[0]->type.shape != node.inputs[0]->type.shape || exponent.type.dtype != ir::DType::f32)
-    return std::nullopt;
-  float value;
-  std::memcpy(&value, exponent.constant->data, sizeof value);
-  return value == 2.0f ? std::optional(Binary::square) : value == 3.0f ? std::optional(Binary::cube) : std::nullopt;
-}
-
-std::optional<Binary> binary_of(const ir::Node& node) {
-  if (node.inputs.size() != 2 || !is_f32(node, 0) || !is_f32(node, 1)) return std::nullopt;
-  const std::string_view op = node.op->name;
-  if (op == "pow") return small_power(node);
-  constexpr std::pair<std::string_view, Binary> kRows[] = {{"add", Binary::add}, {"sub", Binary::sub}, {"mul", Binary::mul},
-                                                           {"div", Binary::div}, {"min", Binary::min}, {"max", Binary::max}};
-  for (const auto& [name, binary] : kRows)
-    if (name == op) return binary;
-  return std::nullopt;
-}
 
 }  // namespace
 
+std::optional<ElementLoop> element_loop(const ir::Node& node) {
+  if (!is_f32(node, 0)) return std::nullopt;
+  if (auto unary = unary_loop(node)) return unary;
+  if (node.inputs.size() != 2 || !is_f32(node, 1)) return std::nullopt;
+  if (node.op->name == "pow") {
+    const auto power = small_power(node);
+    return power ? std::optional(ElementLoop{1, static_cast<int>(*power)}) : std::nullopt;
+  }
+  for (const auto& [name, binary] : kBinary)
+    if (name == node.op->name) return ElementLoop{2, static_cast<int>(binary), 0, 0, kBinaryNanoseconds};
+  return std::nullopt;
+}
+
+bool has_element_loop(const ir::Node& node) { return element_loop(node).has_value(); }
+
+void run_element_loop(const ElementLoop& loop, const float* a, std::int64_t a_stride, const float* b, std::int64_t b_stride, float* y,
+                      std::int64_t n) {
+  if (loop.operands == 2) {
+    HWY_DYNAMIC_DISPATCH(ApplyBinary)(static_cast<Binary>(loop.function), a, a_stride, b, b_stride, y, n);
+    return;
+  }
+  HWY_DYNAMIC_DISPATCH(ApplyUnary)(static_cast<Unary>(loop.function), loop.alpha, loop.beta, a, y,
+                                   a_stride == 0 ? std::min<std::int64_t>(n, 1) : n);
+  if (a_stride == 0) std::fill(y, y + n, n > 0 ? *y : 0);
+}
+
 std::unique_ptr<plan::Kernel> lower_unary(const ir::Node& node) {
-  if (!is_f32(node, 0)) return nullptr;
-  if (node.op->name == "gelu" && node.text("approximate") != "none") return nullptr;
-  const auto number = [&](std::string_view name) { return node.attributes.contains(name) ? static_cast<float>(node.number(name)) : 0.0f; };
-  for (const UnaryRow& row : kUnary)
-    if (row.op == node.op->name) return std::make_unique<UnaryKernel>(row, number("alpha"), number("beta"));
-  return nullptr;
+  if (const auto loop = element_loop(node)) return std::make_unique<UnaryKernel>(*loop);
+  const bool is_clip =
+      node.op->name == "clip" && is_f32(node, 0) && (!node.has_input(1) || is_f32(node, 1)) && (!node.has_input(2) || is_f32(node, 2));
+  return is_clip ? make_kernel(kClip) : nullptr;
 }
 
 std::unique_ptr<plan::Kernel> lower_binary(const ir::Node& node) {
-  const auto binary = binary_of(node);
-  return binary ? std::make_unique<BinaryKernel>(*binary) : nullptr;
+  const auto loop = element_loop(node);
+  if (!loop) return nullptr;
+  return loop->operands == 2 ? std::unique_ptr<plan::Kernel>(std::make_unique<BinaryKernel>(*loop)) : std::make_unique<UnaryKernel>(*loop);
 }
 
 }  // namespace quern::cpu
