@@ -96,10 +96,13 @@ ThreadPool::ThreadPool(unsigned workers, const Topology& topology) {
   if (workers == 0) workers = static_cast<unsigned>(usable_cores());
   try {
     workers_ = std::make_unique<Worker[]>(workers);
-    const std::vector<int> nodes = topology.nodes > 1 ? spread_workers(topology, workers) : std::vector<int>();
+    const std::vector<int> nodes = spread_workers(topology, workers);
+    for (unsigned w = 0; w < workers; ++w)  // a node without a worker does not count
+      worker_nodes_.push_back(w == 0 ? 0 : worker_nodes_.back() + (nodes[w] != nodes[w - 1] ? 1 : 0));
+    nodes_ = static_cast<unsigned>(worker_nodes_.back()) + 1;
     threads_.reserve(workers - 1);
     for (unsigned w = 1; w < workers; ++w)
-      threads_.emplace_back([this, w, near = nodes.empty() ? std::vector<int>() : topology.cpus_of(nodes[w])] {
+      threads_.emplace_back([this, w, near = topology.nodes > 1 ? topology.cpus_of(nodes[w]) : std::vector<int>()] {
         ask_for_short_slices();
         if (!near.empty()) run_on(near);
         workers_[w].is_this_thread();
@@ -128,23 +131,31 @@ void ThreadPool::walk(std::span<const Step> steps, Task task, void* context, uns
   }
   const std::lock_guard lock(one_walk_);
   if (max_workers > 1) workers_[0].is_this_thread();
-  if (steps.size() > progress_size_) {
-    progress_size_ = steps.size() + steps.size() / 2;
-    progress_.push_back(std::make_unique<Progress[]>(progress_size_));
+  if (steps.size() > board_size_) {
+    board_size_ = steps.size() + steps.size() / 2;
+    boards_.push_back(std::make_unique<Board>(
+        Board{std::make_unique<Progress[]>(board_size_), nodes_ > 1 ? std::make_unique<Queue[]>(board_size_ * (nodes_ - 1)) : nullptr}));
   }
   const std::uint32_t number = number_.load(std::memory_order_relaxed) + 2;
   number_.store(number - 1, std::memory_order_relaxed);
   std::atomic_thread_fence(std::memory_order_seq_cst);
-  Progress* progress = progress_.back().get();
+  const Board& board = *boards_.back();
   for (std::size_t i = 0; i < steps.size(); ++i) {
-    progress[i].wait_for.store(steps[i].wait_for, std::memory_order_relaxed);
-    progress[i].unfinished.store(word(number, steps[i].tasks), std::memory_order_relaxed);
-    progress[i].unclaimed.store(word(number, steps[i].tasks), std::memory_order_release);
+    board.steps[i].wait_for.store(steps[i].wait_for, std::memory_order_relaxed);
+    board.steps[i].unfinished.store(word(number, steps[i].tasks), std::memory_order_relaxed);
+    for (unsigned node = 1; node < nodes_; ++node) {
+      const Share share = share_of_node(steps[i].tasks, worker_nodes_, static_cast<int>(node));
+      Queue& queue = board.queues[i * (nodes_ - 1) + node - 1];
+      queue.first.store(share.begin, std::memory_order_relaxed);
+      queue.unclaimed.store(word(number, share.end - share.begin), std::memory_order_release);
+    }
+    const std::uint32_t of_first_node = nodes_ > 1 ? share_of_node(steps[i].tasks, worker_nodes_, 0).end : steps[i].tasks;
+    board.steps[i].unclaimed.store(word(number, of_first_node), std::memory_order_release);
   }
-  const Walk walk{number, static_cast<std::uint32_t>(steps.size()), progress, task, context};
+  const Walk walk{number, static_cast<std::uint32_t>(steps.size()), &board, task, context};
   announced_steps_.store(walk.steps, std::memory_order_relaxed);
   announced_workers_.store(max_workers, std::memory_order_relaxed);
-  announced_progress_.store(progress, std::memory_order_relaxed);
+  announced_board_.store(&board, std::memory_order_relaxed);
   announced_task_.store(task, std::memory_order_relaxed);
   announced_context_.store(context, std::memory_order_relaxed);
   // Sequentially consistent: notify_all looks for sleepers, and a look that overtakes the store misses one that is just going to sleep.
@@ -168,7 +179,7 @@ void ThreadPool::worker_loop(unsigned worker) {
       continue;
     }
     if (stop_.load()) return;
-    const Walk walk{number, announced_steps_.load(std::memory_order_relaxed), announced_progress_.load(std::memory_order_relaxed),
+    const Walk walk{number, announced_steps_.load(std::memory_order_relaxed), announced_board_.load(std::memory_order_relaxed),
                     announced_task_.load(std::memory_order_relaxed), announced_context_.load(std::memory_order_relaxed)};
     const unsigned max_workers = announced_workers_.load(std::memory_order_relaxed);
     std::atomic_thread_fence(std::memory_order_acquire);
@@ -180,24 +191,33 @@ void ThreadPool::worker_loop(unsigned worker) {
 
 void ThreadPool::take_part(const Walk& walk, unsigned worker) {
   std::int32_t done = 0;  // steps [0, done) are known to be done
-  for (std::uint32_t s = 0; s < walk.steps; ++s) {
-    Progress& p = walk.progress[s];
-    std::uint64_t unclaimed = p.unclaimed.load(std::memory_order_acquire);
-    for (;;) {
-      if (number_of(unclaimed) != walk.number) return;
-      if (count_of(unclaimed) == 0) break;
-      for (const std::int32_t needed = p.wait_for.load(std::memory_order_relaxed); done <= needed; ++done)
-        if (!wait_until_done(walk, static_cast<std::uint32_t>(done), worker)) return;
-      if (!p.unclaimed.compare_exchange_weak(unclaimed, unclaimed - 1, std::memory_order_acq_rel, std::memory_order_acquire)) continue;
-      workers_[worker].in_task.store(true, std::memory_order_relaxed);
-      walk.task(walk.context, s, count_of(unclaimed) - 1, worker);
-      workers_[worker].in_task.store(false, std::memory_order_relaxed);
-      if (count_of(p.unfinished.fetch_sub(1, std::memory_order_seq_cst)) == 1 && sleepers_.load(std::memory_order_seq_cst) != 0) {
-        wake_.fetch_add(1, std::memory_order_seq_cst);
-        wake_.notify_all();
-      }
-      unclaimed = p.unclaimed.load(std::memory_order_acquire);
+  const auto own = static_cast<unsigned>(worker_nodes_[worker]);
+  for (std::uint32_t s = 0; s < walk.steps; ++s)
+    for (unsigned i = 0; i < nodes_; ++i)
+      if (!take_tasks(walk, s, (own + i) % nodes_, worker, done)) return;
+}
+
+/// What is left of a node's share of a step. False when the walk is over.
+bool ThreadPool::take_tasks(const Walk& walk, std::uint32_t s, unsigned node, unsigned worker, std::int32_t& done) {
+  Progress& p = walk.board->steps[s];
+  Queue* queue = node == 0 ? nullptr : &walk.board->queues[s * (nodes_ - 1) + node - 1];
+  std::atomic<std::uint64_t>& unclaimed_tasks = queue == nullptr ? p.unclaimed : queue->unclaimed;
+  std::uint64_t unclaimed = unclaimed_tasks.load(std::memory_order_acquire);
+  for (;;) {
+    if (number_of(unclaimed) != walk.number) return false;
+    if (count_of(unclaimed) == 0) return true;
+    for (const std::int32_t needed = p.wait_for.load(std::memory_order_relaxed); done <= needed; ++done)
+      if (!wait_until_done(walk, static_cast<std::uint32_t>(done), worker)) return false;
+    if (!unclaimed_tasks.compare_exchange_weak(unclaimed, unclaimed - 1, std::memory_order_acq_rel, std::memory_order_acquire)) continue;
+    const std::uint32_t first = queue == nullptr ? 0 : queue->first.load(std::memory_order_relaxed);
+    workers_[worker].in_task.store(true, std::memory_order_relaxed);
+    walk.task(walk.context, s, first + count_of(unclaimed) - 1, worker);
+    workers_[worker].in_task.store(false, std::memory_order_relaxed);
+    if (count_of(p.unfinished.fetch_sub(1, std::memory_order_seq_cst)) == 1 && sleepers_.load(std::memory_order_seq_cst) != 0) {
+      wake_.fetch_add(1, std::memory_order_seq_cst);
+      wake_.notify_all();
     }
+    unclaimed = unclaimed_tasks.load(std::memory_order_acquire);
   }
 }
 
@@ -242,7 +262,7 @@ void ThreadPool::fetch_workers_put_aside(unsigned worker) {
 bool ThreadPool::wait_until_done(const Walk& walk, std::uint32_t step, unsigned worker) {
   std::uint64_t unfinished = 0;
   const auto settled = [&] {
-    unfinished = walk.progress[step].unfinished.load(std::memory_order_seq_cst);
+    unfinished = walk.board->steps[step].unfinished.load(std::memory_order_seq_cst);
     return count_of(unfinished) == 0 || number_of(unfinished) != walk.number;
   };
   while (!settled() && !spin(kSpin, settled)) {

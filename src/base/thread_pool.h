@@ -14,7 +14,9 @@ namespace quern {
 
 /// The workers of the process, who walk lists of steps together. One walk at a time; the calling thread takes part as worker 0.
 ///
-/// A step is a number of tasks that may run in any order on any worker. Workers claim tasks one by one, so a worker that the operating
+/// A step is a number of tasks that may run in any order on any worker. On a machine with several nodes each node has its share of a step's
+/// tasks, the same of every step of as many (share_of_node): its workers claim those first, and others' when they are gone. So what a task
+/// touched first lies near the workers who run that task again. Workers claim tasks one by one, so a worker that the operating
 /// system has put aside holds up nobody but the one task it may be in: on a machine busy with other work the rest go on without it. A step
 /// that needs the results of earlier steps waits for those steps to be done, not for workers to arrive. Waiting is a spin of microseconds,
 /// then sleep. Nothing here allocates once a walk of that many steps has been made before.
@@ -38,6 +40,8 @@ class ThreadPool {
   ThreadPool& operator=(const ThreadPool&) = delete;
 
   unsigned workers() const { return static_cast<unsigned>(threads_.size()) + 1; }
+  /// Over how many nodes the workers are spread.
+  unsigned nodes() const { return nodes_; }
   /// Runs all steps and returns when every task has ended. At most `max_workers` take part. Any thread may call it; one walk goes after the
   /// other. Not from within a task.
   void walk(std::span<const Step> steps, Task task, void* context, unsigned max_workers = ~0u);
@@ -46,14 +50,23 @@ class ThreadPool {
   // One line of cache a step. The upper half of both words is the walk they belong to: a worker that comes late sees a number that is not
   // its own and leaves without touching anything of the caller's.
   struct alignas(64) Progress {
-    std::atomic<std::uint64_t> unclaimed{0};
+    std::atomic<std::uint64_t> unclaimed{0};  // of the first node's share; tasks are claimed from its end
     std::atomic<std::uint64_t> unfinished{0};
     std::atomic<std::int32_t> wait_for{-1};
+  };
+  /// The share of a further node.
+  struct alignas(64) Queue {
+    std::atomic<std::uint64_t> unclaimed{0};
+    std::atomic<std::uint32_t> first{0};
+  };
+  struct Board {
+    std::unique_ptr<Progress[]> steps;
+    std::unique_ptr<Queue[]> queues;  // nodes - 1 of the first step, and so on
   };
   struct Walk {
     std::uint32_t number;
     std::uint32_t steps;
-    Progress* progress;
+    const Board* board;
     Task task;
     void* context;
   };
@@ -71,16 +84,19 @@ class ThreadPool {
   void fetch_workers_put_aside(unsigned worker);
   void worker_loop(unsigned worker);
   void take_part(const Walk& walk, unsigned worker);
+  bool take_tasks(const Walk& walk, std::uint32_t step, unsigned node, unsigned worker, std::int32_t& done);
   bool wait_until_done(const Walk& walk, std::uint32_t step, unsigned worker);
 
   std::mutex one_walk_;
-  std::vector<std::unique_ptr<Progress[]>> progress_;  // the last is in use; older ones are kept for workers that come late
-  std::size_t progress_size_ = 0;
+  std::vector<std::unique_ptr<Board>> boards_;  // the last is in use; older ones are kept for workers that come late
+  std::size_t board_size_ = 0;                  // steps
+  std::vector<int> worker_nodes_;               // counted from 0, ascending
+  unsigned nodes_ = 1;
 
   // What is announced; read between two looks at number_ (odd while it is being written).
   std::atomic<std::uint32_t> number_{0};
   std::atomic<std::uint32_t> announced_steps_{0}, announced_workers_{0};
-  std::atomic<Progress*> announced_progress_{nullptr};
+  std::atomic<const Board*> announced_board_{nullptr};
   std::atomic<Task> announced_task_{nullptr};
   std::atomic<void*> announced_context_{nullptr};
 

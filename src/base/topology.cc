@@ -99,12 +99,11 @@ std::vector<int> spread_workers(const Topology& topology, unsigned workers) {
   return nodes;
 }
 
-Rows rows_of_node(std::int64_t rows, std::int64_t tile, std::span<const int> worker_nodes, int node) {
+Share share_of_node(std::uint32_t count, std::span<const int> worker_nodes, int node) {
   const auto [first, last] = std::equal_range(worker_nodes.begin(), worker_nodes.end(), node);
-  const auto tiles = static_cast<__int128>((rows + tile - 1) / tile);
   const auto bound = [&](auto workers_before) {
-    const auto end = tiles * (workers_before - worker_nodes.begin()) / static_cast<std::int64_t>(worker_nodes.size());
-    return std::min(rows, static_cast<std::int64_t>(end) * tile);
+    return static_cast<std::uint32_t>(std::uint64_t{count} * static_cast<std::uint64_t>(workers_before - worker_nodes.begin()) /
+                                      worker_nodes.size());
   };
   return {bound(first), bound(last)};
 }

@@ -31,12 +31,11 @@ std::vector<int> parse_cpu_list(const std::string& text);
 /// The node of each of `workers` workers, in order, spread over the cores evenly: as many on a node as it has cores, in proportion.
 std::vector<int> spread_workers(const Topology& topology, unsigned workers);
 
-/// Rows [begin, end).
-struct Rows {
-  std::int64_t begin, end;
+/// Of `count` things that all nodes share, those [begin, end) of one node: in proportion to its workers, each on exactly one node.
+/// `worker_nodes` ascending, as spread_workers gives them.
+struct Share {
+  std::uint32_t begin, end;
 };
-/// The rows of a matrix that lie near a node when all nodes share it: in proportion to their workers, in whole tiles of `tile` rows, each
-/// row on exactly one node. `worker_nodes` ascending, as spread_workers gives them.
-Rows rows_of_node(std::int64_t rows, std::int64_t tile, std::span<const int> worker_nodes, int node);
+Share share_of_node(std::uint32_t count, std::span<const int> worker_nodes, int node);
 
 }  // namespace quern

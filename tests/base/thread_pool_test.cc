@@ -212,6 +212,35 @@ TEST(ThreadPool, workers_of_a_machine_with_several_nodes_stay_on_theirs) {
   EXPECT_EQ(seen.cpus[3], (std::vector{cpus[1]}));
 }
 
+TEST(ThreadPool, workers_begin_with_the_share_of_their_node_and_help_others_in_the_end) {
+  Topology topology;
+  for (int core = 0; core < 4; ++core) topology.cores.push_back({{}, core / 3});  // three cores and one: no mask fits, so all run anywhere
+  topology.nodes = 2;
+  ThreadPool pool(4, topology);
+  EXPECT_EQ(pool.nodes(), 2u);
+  struct Seen {
+    std::atomic<int> runs[100];
+    std::atomic<std::uint32_t> first_task[4] = {1000, 1000, 1000, 1000};
+    std::atomic<unsigned> arrived{0};
+  } seen;
+  const ThreadPool::Step steps[] = {{100, -1}, {1, 0}, {7, 1}};
+  pool.walk(
+      steps,
+      [](void* context, std::uint32_t step, std::uint32_t task, unsigned worker) noexcept {
+        auto& s = *static_cast<Seen*>(context);
+        if (step > 0) return;
+        ++s.runs[task];
+        if (s.first_task[worker] != 1000) return;
+        s.first_task[worker] = task;
+        ++s.arrived;  // nobody goes on before all have a task
+        while (s.arrived < 4) std::this_thread::yield();
+      },
+      &seen);
+  for (const auto& runs : seen.runs) EXPECT_EQ(runs, 1);
+  for (int worker = 0; worker < 3; ++worker) EXPECT_LT(seen.first_task[worker], 75u) << worker;
+  EXPECT_GE(seen.first_task[3], 75u);
+}
+
 TEST(ThreadPool, workers_of_a_machine_with_one_node_run_where_the_process_may) {
   const std::vector<int> cpus = allowed_cpus();
   ThreadPool pool(2);

@@ -96,22 +96,20 @@ TEST(CpuList, is_read_as_the_system_writes_it) {
   EXPECT_EQ(parse_cpu_list("3,1,3"), (std::vector{1, 3}));
 }
 
-TEST(RowsOfNode, every_row_has_one_node_in_proportion_to_its_workers) {
+TEST(ShareOfNode, everything_has_one_node_in_proportion_to_its_workers) {
   for (const std::vector<int>& nodes : {std::vector{0}, {0, 0, 1, 1}, {0, 0, 0, 1}, {0, 1, 2, 3, 3}, {0, 2, 2}})
-    for (const std::int64_t rows : {0, 1, 15, 16, 17, 576, 49152, 100003})
-      for (const std::int64_t tile : {1, 16, 64}) {
-        std::int64_t next = 0;
-        for (int node = 0; node <= nodes.back(); ++node) {
-          const Rows r = rows_of_node(rows, tile, nodes, node);
-          ASSERT_EQ(r.begin, next) << "no row is missing or had twice";
-          ASSERT_LE(r.begin, r.end);
-          ASSERT_TRUE(r.end % tile == 0 || r.end == rows) << "whole tiles";
-          const auto workers = double(std::count(nodes.begin(), nodes.end(), node));
-          ASSERT_NEAR(double(r.end - r.begin), double(rows) * workers / double(nodes.size()), 2.0 * double(tile));
-          next = r.end;
-        }
-        ASSERT_EQ(next, rows);
+    for (const std::uint32_t count : {0u, 1u, 15u, 16u, 17u, 576u, 49152u, 4294967295u}) {
+      std::uint32_t next = 0;
+      for (int node = 0; node <= nodes.back(); ++node) {
+        const Share share = share_of_node(count, nodes, node);
+        ASSERT_EQ(share.begin, next) << "nothing is missing or had twice";
+        ASSERT_LE(share.begin, share.end);
+        const auto workers = double(std::count(nodes.begin(), nodes.end(), node));
+        ASSERT_NEAR(double(share.end - share.begin), double(count) * workers / double(nodes.size()), 1.0);
+        next = share.end;
       }
+      ASSERT_EQ(next, count);
+    }
 }
 
 TEST(Topology, of_this_machine_has_as_many_cores_as_we_use_at_most) {

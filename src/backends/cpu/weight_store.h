@@ -4,6 +4,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <tuple>
 #include <vector>
@@ -34,9 +35,10 @@ class WeightStore {
 
   explicit WeightStore(WeightOptions options = {});
 
-  /// The packed form of a constant [n, k], for products with x of a type: the same for all who ask. Its bytes are there after
-  /// fill(). Precondition: PackedWeights::can_pack(). Errors: resource_exhausted.
-  PackedWeights packed(const ir::Value& constant, ir::DType x);
+  /// The packed forms of constants [n, k], for products with x of a type: the same for all who ask. Their bytes are there after
+  /// fill(). Their tiles, those of the second behind all of the first, are what tasks divide when they are used: on a machine with several
+  /// nodes each lies near the node whose share it is. Precondition: PackedWeights::can_pack(). Errors: resource_exhausted.
+  std::vector<PackedWeights> packed(std::span<ir::Value* const> constants, ir::DType x);
   /// To be read after fill().
   Lookup lookup(const ir::Value& constant);
   /// Packs what was asked for since the last time, or reads it from the cache.
@@ -46,9 +48,11 @@ class WeightStore {
   struct Entry {
     std::shared_ptr<const ir::Constant> constant;
     PackedWeights weights;
+    bool continues;  // its tiles stand behind those of the entry before it
   };
   using Key = std::tuple<const std::byte*, ir::DType, std::int64_t, std::int64_t, ir::DType>;  // data, type, n, k, x
 
+  void place();
   void pack_all();
   std::string cache_key() const;
 

@@ -230,7 +230,8 @@ class WeightsFromCache : public PackedCacheTest {
       constant->data = owner->bytes().data();
       constant->bytes = static_cast<std::size_t>(37 * 512 / ir::block_elements(type) * ir::block_bytes(type));
       constant->owner = owner;
-      weights.push_back(store.packed(*graph.add_constant({type, {37, 512}}, constant), ir::DType::a8));
+      ir::Value* const value = graph.add_constant({type, {37, 512}}, constant);
+      weights.push_back(store.packed({&value, 1}, ir::DType::a8)[0]);
     }
     store.fill();
     std::vector<std::vector<std::uint8_t>> all;

@@ -38,8 +38,10 @@ TEST(WeightStore, products_of_one_constant_share_its_packed_form) {
   weights.add(ir::DType::q8_0, 40, 64);
   weights.add(ir::DType::q8_0, 40, 64);
   WeightStore store;
-  const PackedWeights first = store.packed(*weights.values[0], ir::DType::a8), again = store.packed(*weights.values[0], ir::DType::a8);
-  const PackedWeights other = store.packed(*weights.values[1], ir::DType::a8), floats = store.packed(*weights.values[0], ir::DType::f32);
+  const PackedWeights first = store.packed({&weights.values[0], 1}, ir::DType::a8)[0],
+                      again = store.packed({&weights.values[0], 1}, ir::DType::a8)[0];
+  const PackedWeights other = store.packed({&weights.values[1], 1}, ir::DType::a8)[0],
+                      floats = store.packed({&weights.values[0], 1}, ir::DType::f32)[0];
   store.fill();
   EXPECT_EQ(first.data(), again.data());
   EXPECT_NE(first.data(), other.data());
@@ -53,12 +55,26 @@ TEST(WeightStore, many_workers_pack_the_bytes_that_one_packs) {
   ThreadPool pool(4);
   WeightStore serial, parallel({.pool = &pool});
   std::vector<PackedWeights> one, many;
-  for (const ir::Value* w : weights.values) {
-    one.push_back(serial.packed(*w, ir::DType::a8));
-    many.push_back(parallel.packed(*w, ir::DType::a8));
+  for (ir::Value* const& w : weights.values) {
+    one.push_back(serial.packed({&w, 1}, ir::DType::a8)[0]);
+    many.push_back(parallel.packed({&w, 1}, ir::DType::a8)[0]);
   }
   serial.fill();
   parallel.fill();
+  for (std::size_t i = 0; i < one.size(); ++i) EXPECT_EQ(bytes_of(one[i]), bytes_of(many[i])) << i;
+}
+
+TEST(WeightStore, on_a_machine_with_several_nodes_the_bytes_are_the_same) {
+  Weights weights;
+  for (const std::int64_t n : {1, 37, 3000, 500}) weights.add(ir::DType::q4_1, n, 512);
+  Topology topology;
+  for (int core = 0; core < 4; ++core) topology.cores.push_back({{core}, core / 2});
+  topology.nodes = 2;
+  ThreadPool pool(4, topology);
+  WeightStore serial, spread({.pool = &pool});
+  const std::vector<PackedWeights> one = serial.packed(weights.values, ir::DType::a8), many = spread.packed(weights.values, ir::DType::a8);
+  serial.fill();
+  spread.fill();
   for (std::size_t i = 0; i < one.size(); ++i) EXPECT_EQ(bytes_of(one[i]), bytes_of(many[i])) << i;
 }
 
@@ -68,7 +84,7 @@ TEST(WeightStore, a_table_is_looked_up_in_its_packed_form_only_where_a_product_h
   weights.add(ir::DType::q8_0, 40, 64);
   WeightStore store;
   const WeightStore::Lookup tied = store.lookup(*weights.values[0]), alone = store.lookup(*weights.values[1]);
-  const PackedWeights w = store.packed(*weights.values[0], ir::DType::a8);
+  const PackedWeights w = store.packed({&weights.values[0], 1}, ir::DType::a8)[0];
   store.fill();
   ASSERT_TRUE(tied->has_value());
   EXPECT_EQ((*tied)->data(), w.data());

@@ -133,18 +133,14 @@ class LinearGluKernel final : public plan::Kernel {
   std::string name_;
 };
 
-/// The packed forms of the constants behind input 0; nothing where one cannot be packed.
-std::vector<PackedWeights> pack_all(const ir::Node& node, WeightStore& store) {
-  const ir::DType x = node.inputs[0]->type.dtype;
-  const auto constants = std::span(node.inputs).subspan(1);
-  for (const ir::Value* w : constants) {
-    if (w->constant == nullptr) return {};
+std::span<ir::Value* const> weights_of(const ir::Node& node) { return std::span(node.inputs).subspan(1); }
+
+bool can_pack(const ir::Node& node) {
+  return std::ranges::all_of(weights_of(node), [&](const ir::Value* w) {
+    if (w->constant == nullptr) return false;
     const auto n = w->type.shape[0].constant(), k = w->type.shape[1].constant();
-    if (!n || !k || *n < 1 || *k < 1 || !PackedWeights::can_pack(x, w->type.dtype, *k)) return {};
-  }
-  std::vector<PackedWeights> weights;
-  for (const ir::Value* w : constants) weights.push_back(store.packed(*w, x));
-  return weights;
+    return n && k && *n >= 1 && *k >= 1 && PackedWeights::can_pack(node.inputs[0]->type.dtype, w->type.dtype, *k);
+  });
 }
 
 constexpr KernelFunctions kQuantizeActivations{
@@ -157,14 +153,15 @@ constexpr KernelFunctions kQuantizeActivations{
 }  // namespace
 
 std::unique_ptr<plan::Kernel> lower_linear(const ir::Node& node, WeightStore& store) {
-  if (node.inputs.size() > 1 + LinearKernel::kMaxWeights) return nullptr;
-  std::vector<PackedWeights> weights = pack_all(node, store);
-  return weights.empty() ? nullptr : std::make_unique<LinearKernel>(std::move(weights));
+  if (node.inputs.size() > 1 + LinearKernel::kMaxWeights || !can_pack(node)) return nullptr;
+  return std::make_unique<LinearKernel>(store.packed(weights_of(node), node.inputs[0]->type.dtype));
 }
 
 std::unique_ptr<plan::Kernel> lower_linear_glu(const ir::Node& node, WeightStore& store) {
-  std::vector<PackedWeights> weights = pack_all(node, store);
-  return weights.empty() ? nullptr : std::make_unique<LinearGluKernel>(std::move(weights), node.text("activation"));
+  if (!can_pack(node)) return nullptr;
+  std::vector<PackedWeights> weights;
+  for (ir::Value* const& w : weights_of(node)) weights.push_back(store.packed({&w, 1}, node.inputs[0]->type.dtype)[0]);
+  return std::make_unique<LinearGluKernel>(std::move(weights), node.text("activation"));
 }
 
 std::unique_ptr<plan::Kernel> lower_quantize_activations(const ir::Node&) { return make_kernel(kQuantizeActivations); }
