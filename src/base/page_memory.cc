@@ -3,6 +3,7 @@
 #include <sys/mman.h>
 
 #include <cstdint>
+#include <new>
 #include <string>
 
 #include "base/error.h"
@@ -25,4 +26,33 @@ PageMemory::~PageMemory() {
   if (mapped_ != nullptr) ::munmap(mapped_, mapped_bytes_);
 }
 
+namespace detail {
+namespace {
+
+/// What a piece of `bytes` takes: all but a last huge page that would be less than half used, of which only the pages of 4 KiB.
+std::size_t mapped_size(std::size_t bytes) {
+  constexpr std::size_t kPage = 4096, kHuge = PageMemory::kHugePage;
+  const std::size_t last = bytes % kHuge;
+  return bytes - last + (last >= kHuge / 2 ? kHuge : (last + kPage - 1) / kPage * kPage);
+}
+
+}  // namespace
+
+void* take_pages(std::size_t bytes) {
+  constexpr std::size_t kHuge = PageMemory::kHugePage;
+  if (bytes > SIZE_MAX / 2) throw std::bad_alloc();
+  const std::size_t size = mapped_size(bytes);
+  void* const mapped = ::mmap(nullptr, size + kHuge, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  if (mapped == MAP_FAILED) throw std::bad_alloc();
+  auto* const at = static_cast<std::byte*>(mapped);
+  const std::size_t before = (kHuge - reinterpret_cast<std::uintptr_t>(mapped) % kHuge) % kHuge;
+  if (before > 0) ::munmap(at, before);
+  ::munmap(at + before + size, kHuge - before);
+  ::madvise(at + before, size, MADV_HUGEPAGE);  // a system without them refuses, and nothing is lost
+  return at + before;
+}
+
+void give_pages(void* pages, std::size_t bytes) { ::munmap(pages, mapped_size(bytes)); }
+
+}  // namespace detail
 }  // namespace quern

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "base/error.h"
+#include "base/page_memory.h"
 
 namespace quern::engine {
 namespace {
@@ -20,10 +21,13 @@ tokenizers::Spec spec_of(const gguf::File& file) {
     throw Error(Code::unsupported, "the file has no tokenizer ('tokenizer.ggml.model' is missing)").at(file.path());
   spec.model = file.get<std::string>(key("model"));
   spec.pre_tokenizer = file.get<std::string>(key("pre"), "");
-  spec.tokens = file.array<std::string_view>(key("tokens"));
-  if (file.find(key("token_type"))) spec.types = file.array<std::int32_t>(key("token_type"));
-  if (file.find(key("merges"))) spec.merges = file.array<std::string_view>(key("merges"));
-  if (file.find(key("scores"))) spec.scores = file.array<float>(key("scores"));
+  spec.tokens = file.array<std::string_view, PageVector<std::string_view>>(key("tokens"));
+  const auto read = [&]<class T>(PageVector<T>& out, const char* name) {
+    if (file.find(key(name))) out = file.array<T, PageVector<T>>(key(name));
+  };
+  read(spec.types, "token_type");
+  read(spec.merges, "merges");
+  read(spec.scores, "scores");
   spec.special = {.bos = id("bos_token_id"),
                   .eos = id("eos_token_id"),
                   .eot = id("eot_token_id"),

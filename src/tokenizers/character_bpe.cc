@@ -15,44 +15,24 @@ namespace {
 class CharacterBpe final : public detail::RankedBpe {
  public:
   CharacterBpe(const Spec& spec, const detail::PreTokenizerRow& row) : RankedBpe(spec, row), spaces_escaped_(row.spaces_escaped) {
-    read_merges(spec, read_tokens());
+    read_vocabulary(spec);
+    for (std::size_t c = 0; c < ascii_.size(); ++c) ascii_[c] = symbol_of(std::string(1, static_cast<char>(c)));
     if (special().unk >= 0) unknown_ = static_cast<Id>(special().unk);
   }
 
  private:
-  std::vector<bool> read_tokens() {
-    byte_ids_.fill(-1);
-    token_bytes_.bytes.reserve(texts_.bytes.size());
-    token_bytes_.ends.reserve(size());
-    std::vector<bool> found(size());
-    std::string bytes;
-    for (std::size_t i = 0; i < size(); ++i) {
-      const std::string_view text = texts_[i];
-      bytes.clear();
-      if (types_[i] == TokenType::byte) {
-        const unsigned char value = detail::byte_token_value(i, text);
-        byte_ids_[value] = static_cast<Id>(i);
-        token_bytes_.add(std::string_view(reinterpret_cast<const char*>(&value), 1));
-        continue;
-      }
-      const bool plain = types_[i] != TokenType::control && types_[i] != TokenType::unknown;
-      found[i] = plain && !text.empty() && detail::valid_prefix(text) == text.size() && append_bytes(text, bytes);
-      token_bytes_.add(found[i] ? std::string_view(bytes) : text);
-      if (found[i]) joins_.add(bytes);
-    }
-    index_tokens(found);
-    for (std::size_t c = 0; c < ascii_.size(); ++c) ascii_[c] = symbol_of(std::string(1, static_cast<char>(c)));
-    return found;
-  }
-
-  bool append_bytes(std::string_view text, std::string& out) const override {
+  bool append_bytes(std::size_t id, std::string& out) override {
+    const std::string_view text = texts_[id];
+    if (detail::valid_prefix(text) != text.size()) return false;
     // Where spaces are escaped, no text leads to a token with a plain one.
     if (spaces_escaped_ && text.find(' ') != text.npos) return false;
+    const std::size_t before = out.size();
     if (spaces_escaped_) {
       detail::append_unescaped(text, out);
     } else {
       out += text;
     }
+    joins_.add(std::string_view(out).substr(before));
     return true;
   }
 
@@ -109,7 +89,6 @@ class CharacterBpe final : public detail::RankedBpe {
 
   bool spaces_escaped_;
   Id unknown_ = -1;
-  std::array<Id, 256> byte_ids_;
   std::array<Symbol, 128> ascii_;
   detail::Joins joins_;
 };

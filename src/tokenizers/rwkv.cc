@@ -64,7 +64,7 @@ std::unique_ptr<Tokenizer> make_rwkv(const Spec& given) {
   Spec spec = given;
   std::deque<std::string> texts;
   detail::Pipeline pipeline;
-  std::vector<std::pair<std::string_view, std::int32_t>> keys;
+  PageVector<detail::DoubleArray::Key> keys;
   for (std::size_t i = 0; i < spec.tokens.size(); ++i) {
     spec.tokens[i] = texts.emplace_back(unescaped(spec.tokens[i]));
     const bool special = i < spec.types.size() && (spec.types[i] == static_cast<std::int32_t>(TokenType::control) ||
@@ -80,7 +80,7 @@ std::unique_ptr<Tokenizer> make_rwkv(const Spec& given) {
   pipeline.decoder.finish();
   const Id unknown =
       spec.special.unk >= 0 && static_cast<std::size_t>(spec.special.unk) < spec.tokens.size() ? static_cast<Id>(spec.special.unk) : -1;
-  pipeline.make_model = [&] { return std::make_unique<LongestMatch>(detail::DoubleArray(std::move(keys)), unknown); };
+  pipeline.make_model = [&](detail::PieceCutter&) { return std::make_unique<LongestMatch>(detail::DoubleArray(std::move(keys)), unknown); };
   return detail::make_pipeline_tokenizer(spec, std::move(pipeline));
 }
 

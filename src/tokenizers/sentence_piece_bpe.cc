@@ -78,10 +78,9 @@ class SentencePieceBpe final : public Tokenizer {
 
   void read_tokens() {
     byte_ids_.fill(-1);
-    token_bytes_.bytes.reserve(texts_.bytes.size());
-    token_bytes_.ends.reserve(size());
+    token_bytes_.reserve(size(), texts_.bytes.size());
     std::string bytes;
-    std::vector<std::uint32_t> merged;  // tokens that text can merge into
+    std::vector<bool> merged(size());  // tokens that text can merge into
     for (std::size_t i = 0; i < size(); ++i) {
       const std::string_view text = texts_[i];
       if (types_[i] == TokenType::byte) {
@@ -99,22 +98,11 @@ class SentencePieceBpe final : public Tokenizer {
       token_bytes_.add(bytes);
       // Spaces are spelled U+2581 before anything is merged, so nothing merges into a token with a plain one.
       if (text.empty() || text.size() > kMaxMerged || text.find(' ') != text.npos || detail::valid_prefix(text) != text.size()) continue;
-      merged.push_back(static_cast<std::uint32_t>(i));
+      merged[i] = true;
       longest_ = std::max(longest_, bytes.size());
       joins_.add(bytes);
     }
-    constexpr std::size_t kAhead = 16;  // what is added soon is fetched already
-    std::array<std::size_t, kAhead> hashes{};
-    std::size_t duplicates = 0;
-    for (std::size_t i = 0; i < merged.size() + kAhead; ++i) {
-      std::size_t& hash = hashes[i % kAhead];
-      if (i >= kAhead) {
-        const std::uint32_t id = merged[i - kAhead];
-        duplicates += !index_.add(token_bytes_[id], hash, static_cast<Id>(id), token_bytes_);
-      }
-      if (i < merged.size()) index_.prefetch(hash = detail::TokenIndex::hash_of(token_bytes_[merged[i]]));
-    }
-    if (duplicates > 0) {
+    if (const std::size_t duplicates = index_.add_all(token_bytes_, merged); duplicates > 0) {
       notes_.push_back(fmt::format("{} tokens have the same text as another; text becomes the last of them", duplicates));
     }
     if (special().unk >= 0 && is_special(static_cast<Id>(special().unk))) unknown_ = static_cast<Id>(special().unk);

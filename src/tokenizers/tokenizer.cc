@@ -68,8 +68,7 @@ Tokenizer::Tokenizer(const Spec& spec, const SpecialIds& defaults) {
     if (text.size() > kMaxText - bytes) throw Error(Code::resource_exhausted, "the texts of the vocabulary are more than 1 GiB");
     bytes += text.size();
   }
-  texts_.bytes.reserve(bytes);
-  texts_.ends.reserve(count);
+  texts_.reserve(count, bytes);
   for (const std::string_view text : spec.tokens) texts_.add(text);
   types_.assign(count, TokenType::normal);
   for (std::size_t i = 0; i < spec.types.size(); ++i) {

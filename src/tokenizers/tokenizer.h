@@ -10,6 +10,9 @@
 #include <utility>
 #include <vector>
 
+#include "base/page_memory.h"
+#include "tokenizers/detail/strings.h"
+
 namespace quern::tokenizers {
 
 /// A token's number: its row in the embedding table. Never negative in what encode() returns.
@@ -33,12 +36,12 @@ struct SpecialIds {
 /// A vocabulary as a model file spells it. Everything in it is untrusted; make_tokenizer checks it. The views need to live only until
 /// make_tokenizer returns.
 struct Spec {
-  std::string model = {};                     ///< GGUF's tokenizer.ggml.model: "gpt2", "gemma4", "llama", "t5", "bert" or "rwkv".
-  std::string pre_tokenizer = {};             ///< GGUF's tokenizer.ggml.pre, e.g. "smollm"; empty means "default".
-  std::vector<std::string_view> tokens = {};  ///< By id.
-  std::vector<std::int32_t> types = {};       ///< By id, GGUF's numbers; empty means all normal.
-  std::vector<std::string_view> merges = {};  ///< "left right", the most urgent first.
-  std::vector<float> scores = {};             ///< By id, the most urgent highest; empty means all 0. For "llama".
+  std::string model = {};                    ///< GGUF's tokenizer.ggml.model: "gpt2", "gemma4", "llama", "t5", "bert" or "rwkv".
+  std::string pre_tokenizer = {};            ///< GGUF's tokenizer.ggml.pre, e.g. "smollm"; empty means "default".
+  PageVector<std::string_view> tokens = {};  ///< By id.
+  PageVector<std::int32_t> types = {};       ///< By id, GGUF's numbers; empty means all normal.
+  PageVector<std::string_view> merges = {};  ///< "left right", the most urgent first.
+  PageVector<float> scores = {};             ///< By id, the most urgent highest; empty means all 0. For "llama".
   SpecialIds special = {};
   std::optional<bool> add_bos = {}, add_eos = {};                 ///< Nothing: what the model or the pre-tokenizer's name implies.
   std::optional<bool> add_space_prefix = {};                      ///< Of "llama": text begins with a space. Nothing: it does.
@@ -144,27 +147,13 @@ class Tokenizer {
   /// Appends what is left after the last token.
   virtual void decode_end(DecodeOptions options, Decoding& state, std::string& out) const;
 
-  /// One arena of strings, indexed by id.
-  struct Strings {
-    std::string bytes;
-    std::vector<std::uint32_t> ends;
-    void add(std::string_view s) { bytes += s, ends.push_back(static_cast<std::uint32_t>(bytes.size())); }
-    std::string_view operator[](std::size_t i) const {
-      const std::uint32_t begin = i ? ends[i - 1] : 0;
-      return std::string_view(bytes).substr(begin, ends[i] - begin);
-    }
-    // For many at a time: first where each ends, then its bytes.
-    void prefetch_end(std::size_t i) const { __builtin_prefetch(&ends[i]); }
-    void prefetch(std::size_t i) const { __builtin_prefetch(&bytes[i ? ends[i - 1] : 0]); }
-  };
-
   std::size_t checked(Id id) const;
   /// Ids that add_special puts around a text, in place of the begin and the end token.
   void set_frame(std::vector<Id> before, std::vector<Id> after);
   void set_default_bos(bool on) { add_bos_ = add_bos_given_.value_or(on) && special_.bos >= 0; }
 
-  Strings texts_;        // as spelled
-  Strings token_bytes_;  // what they stand for; filled by the model
+  detail::Strings texts_;        // by id, as spelled
+  detail::Strings token_bytes_;  // what they stand for; filled by the model
   std::vector<TokenType> types_;
   std::vector<std::string> notes_;
   bool space_prefix_ = false;  // encode_text() puts a space in front

@@ -61,8 +61,9 @@ std::unique_ptr<Tokenizer> make_word_piece(const Spec& given) {
   };
   pipeline.frame.emplace(frame(spec.add_bos, spec.special.bos), frame(spec.add_eos, spec.special.sep));
   const std::string unknown_text(texts[static_cast<std::size_t>(unknown)]);
-  pipeline.make_model = [&] {
-    return detail::make_word_piece_model(detail::Vocabulary(texts, present), {.unknown = unknown_text, .prefix = std::string(kContinues)});
+  pipeline.make_model = [&](detail::PieceCutter&) {
+    return detail::make_word_piece_model(detail::Vocabulary(texts, std::move(present)),
+                                         {.unknown = unknown_text, .prefix = std::string(kContinues)});
   };
   return detail::make_pipeline_tokenizer(spec, std::move(pipeline));
 }

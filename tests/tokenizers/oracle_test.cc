@@ -51,7 +51,7 @@ TEST(CharacterBpe, ids_equal_those_of_hugging_face_tokenizers) {
     merges.push_back(from_hex(line.substr(0, space)) + " " + from_hex(line.substr(space + 1)));
   }
   for (const char* name : {"gemma4", "whitespace"}) {
-    Spec spec{.model = "gpt2", .pre_tokenizer = name, .types = types};
+    Spec spec{.model = "gpt2", .pre_tokenizer = name, .types = {types.begin(), types.end()}};
     spec.tokens.assign(tokens.begin(), tokens.end());
     spec.merges.assign(merges.begin(), merges.end());
     const auto tokenizer = make_tokenizer(spec);

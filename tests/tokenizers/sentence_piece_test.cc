@@ -21,7 +21,7 @@ std::vector<Id> ids_of(const std::string& line) {
   return ids;
 }
 
-std::unique_ptr<Tokenizer> make(std::vector<std::string_view> tokens, std::vector<std::int32_t> types, std::vector<float> scores) {
+std::unique_ptr<Tokenizer> make(PageVector<std::string_view> tokens, PageVector<std::int32_t> types, PageVector<float> scores) {
   return make_tokenizer({.model = "llama", .tokens = std::move(tokens), .types = std::move(types), .scores = std::move(scores)});
 }
 
@@ -111,8 +111,8 @@ TEST(SentencePiece, text_cannot_forge_a_control_or_byte_token) {
 }
 
 TEST(SentencePiece, the_highest_score_merges_first_and_of_equal_ones_the_leftmost) {
-  const auto merged = [](std::vector<float> scores) {
-    const std::vector<std::string_view> tokens = {"▁", "a", "b", "c", "ab", "bc", "▁a"};
+  const auto merged = [](PageVector<float> scores) {
+    const PageVector<std::string_view> tokens = {"▁", "a", "b", "c", "ab", "bc", "▁a"};
     return make(tokens, {}, std::move(scores))->encode("abc");
   };
   EXPECT_EQ(merged({0, 0, 0, 0, -1, -2, -3}), (std::vector<Id>{0, 4, 3}));
@@ -150,7 +150,7 @@ TEST(SentencePiece, long_texts_take_no_more_time_a_byte_than_short_ones) {
   // Every power of two of a's is a token: one word of a million characters, merged over and over. Quadratic time would be minutes.
   std::vector<std::string> texts = {"▁"};
   for (std::size_t length = 1; length <= 1024; length *= 2) texts.emplace_back(length, 'a');
-  std::vector<float> scores;
+  PageVector<float> scores;
   for (std::size_t i = 0; i < texts.size(); ++i) scores.push_back(-static_cast<float>(i));
   const auto tokenizer = make({texts.begin(), texts.end()}, {}, scores);
   const std::vector<Id> ids = tokenizer->encode(std::string(1 << 20, 'a'));

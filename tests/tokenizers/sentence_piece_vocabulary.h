@@ -30,7 +30,7 @@ class SentencePieceVocabulary {
   }
 
   Spec spec() const {
-    Spec spec{.model = "llama", .types = types_, .scores = scores_};
+    Spec spec{.model = "llama", .types = {types_.begin(), types_.end()}, .scores = {scores_.begin(), scores_.end()}};
     spec.tokens.assign(tokens_.begin(), tokens_.end());
     return spec;
   }

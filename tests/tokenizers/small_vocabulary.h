@@ -32,7 +32,7 @@ class SmallVocabulary {
   }
 
   Spec spec(std::string pre_tokenizer) const {
-    Spec spec{.model = "gpt2", .pre_tokenizer = std::move(pre_tokenizer), .types = types_};
+    Spec spec{.model = "gpt2", .pre_tokenizer = std::move(pre_tokenizer), .types = {types_.begin(), types_.end()}};
     spec.tokens.assign(tokens_.begin(), tokens_.end());
     spec.merges.assign(merges_.begin(), merges_.end());
     spec.special = {.bos = 1, .eos = 2, .unk = 0, .pad = 4};

@@ -135,7 +135,7 @@ TEST(TokenizerJson, refuses_what_is_malformed_and_says_where) {
   EXPECT_THAT(message(with(R"("decoder":{"type":"Metaspace","replacement":"ab"})")), HasSubstr("one character"));
   EXPECT_THAT(message(with(R"("normalizer":{"type":"Precompiled","precompiled_charsmap":"/////w=="})")), HasSubstr("charsmap"));
   EXPECT_THAT(message(with(R"("post_processor":{"type":"BertProcessing","cls":["a",0],"sep":["b",99]})")), HasSubstr("token 99"));
-  EXPECT_THAT(message(with("", R"({"type":"BPE","vocab":{"a":0,"b":1},"merges":["a b"]})")), HasSubstr("merge 0 'a b'"));
+  EXPECT_THAT(message(with("", R"({"type":"BPE","vocab":{"a":0,"b":1},"merges":["a b"]})")), HasSubstr("merge \"a b\""));
   EXPECT_THAT(message(with("", R"({"type":"BPE","vocab":{"a":0,"b":0},"merges":[]})")), HasSubstr("two tokens have id 0"));
   EXPECT_THAT(message(with("", R"({"type":"BPE","vocab":{"a":16000000},"merges":[]})")), HasSubstr("much larger"));
   EXPECT_THAT(message(with("", R"({"type":"Unigram","unk_id":7,"vocab":[["a",-1]]})")), HasSubstr("unknown token is 7"));

@@ -73,9 +73,9 @@ class File {
     return value ? read(*value, [](const Value& v) { return v.get<T>(); }) : std::move(otherwise);
   }
   /// An array that must be there. Strings as string_view point into the file.
-  template <Readable T>
-  std::vector<T> array(std::string_view key) const {
-    return read(require(key), [](const Value& v) { return v.array<T>(); });
+  template <Readable T, class Container = std::vector<T>>
+  Container array(std::string_view key) const {
+    return read(require(key), [](const Value& v) { return v.array<T, Container>(); });
   }
 
   /// Tensors in the order of the file (of the parts).

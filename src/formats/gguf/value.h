@@ -84,10 +84,10 @@ class Value {
   }
 
   /// The elements of an array, converted as get() does. For string_view they point into the file.
-  template <Readable T>
-  std::vector<T> array() const {
+  template <Readable T, class Container = std::vector<T>>
+  Container array() const {
     require_array();
-    std::vector<T> out;
+    Container out;
     const std::size_t count = size();
     out.reserve(count);
     if constexpr (std::same_as<T, std::string_view> || std::same_as<T, std::string>) {

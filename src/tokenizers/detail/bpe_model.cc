@@ -3,10 +3,10 @@
 
 #include <algorithm>
 #include <array>
-#include <bitset>
 #include <utility>
 
 #include "base/error.h"
+#include "tokenizers/detail/joins.h"
 #include "tokenizers/detail/scratch_pool.h"
 #include "tokenizers/detail/utf8.h"
 #include "tokenizers/detail/word_cache.h"
@@ -38,21 +38,10 @@ class BpeModel final : public WordModel {
     cuts_ =
         !options.bytes && options.prefix.empty() && options.suffix.empty() && (found == 256 || (found == 0 && !options.unknown.empty()));
     // Nor where merges begin with what is no character's token.
-    std::vector<bool> special(vocabulary_.size());
-    const auto add_special = [&](Id id) {
-      if (id >= 0) special[static_cast<std::size_t>(id)] = true;
-    };
-    add_special(unknown_);
-    add_special(vocabulary_.find(""));
-    if (!options.bytes) std::for_each(bytes_.begin(), bytes_.end(), add_special);
-    if (cuts_)
-      merges_.for_each([&](Id left, Id right) {
-        cuts_ = cuts_ && !special[static_cast<std::size_t>(left)] && !special[static_cast<std::size_t>(right)];
-      });
-    for (std::size_t id = 0; id < vocabulary_.size() && cuts_; ++id) {
-      const std::string_view token = vocabulary_[id];
-      for (std::size_t at = 1; at < token.size(); ++at) joins_.set(boundary(token[at - 1], token[at]));
-    }
+    const auto is_half = [this](Id id) { return id >= 0 && merges_.is_half(id); };
+    cuts_ = cuts_ && !is_half(unknown_) && !is_half(vocabulary_.find("")) && std::none_of(bytes_.begin(), bytes_.end(), is_half);
+    for (std::size_t id = 0; id < vocabulary_.size() && cuts_; ++id)
+      if (const std::string_view token = vocabulary_[id]; !token.empty()) joins_.add(token);
   }
 
   void encode(std::string_view text, std::span<const PieceCutter::Piece> pieces, std::vector<Id>& ids) const override {
@@ -74,10 +63,6 @@ class BpeModel final : public WordModel {
     }
   };
 
-  static std::size_t boundary(char before, char after) {
-    return std::size_t{static_cast<unsigned char>(before)} << 8 | static_cast<unsigned char>(after);
-  }
-
   void encode_piece(std::string_view piece, Scratch& scratch, std::vector<Id>& ids) const {
     if (options_.bytes && piece.size() == 1) {
       if (const Id id = bytes_[static_cast<unsigned char>(piece[0])]; id >= 0) ids.push_back(id);
@@ -89,12 +74,10 @@ class BpeModel final : public WordModel {
     }
     // Nothing merges across a boundary that joins_ lacks, so the parts between them merge alone.
     const std::size_t first = ids.size();
-    std::size_t begin = 0;
-    for (std::size_t at = 0; at < piece.size();) {
-      at += character_length(piece[at]);
-      if (at < piece.size() && joins_.test(boundary(piece[at - 1], piece[at]))) continue;
-      encode_word(piece.substr(begin, at - begin), first, scratch, ids);
-      begin = at;
+    for (std::size_t begin = 0; begin < piece.size();) {
+      const std::size_t end = joins_.piece_end(piece, begin);
+      encode_word(piece.substr(begin, end - begin), first, scratch, ids);
+      begin = end;
     }
   }
 
@@ -161,7 +144,7 @@ class BpeModel final : public WordModel {
   bool cuts_ = false;          // long pieces may be cut where nothing merges
   std::array<Id, 256> bytes_;  // of bytes: their tokens, or those that characters without one fall back to
   std::array<Id, 128> ascii_;
-  std::bitset<1 << 16> joins_;  // (a byte, the next) that stand together in some token
+  Joins joins_;
   mutable ScratchPool<Scratch> scratch_;
 };
 

@@ -7,7 +7,6 @@
 #include <cstdint>
 
 #include "base/error.h"
-#include "tokenizers/detail/utf8.h"
 
 namespace quern::tokenizers::detail {
 namespace {
@@ -33,26 +32,31 @@ constexpr auto kByteOf = [] {
 
 }  // namespace
 
+std::size_t spelled_bytes(std::string_view text, char* out) {
+  const char *p = text.data(), *const end = p + text.size();
+  char* to = out;
+  while (p < end) {
+    const auto lead = static_cast<unsigned char>(*p);
+    std::uint32_t code = lead;
+    if (lead >= 0x80) {
+      if (lead < 0xC2 || lead >= 0xC6 || end - p < 2 || (static_cast<unsigned char>(p[1]) & 0xC0) != 0x80) return kNotSpelled;
+      code = (lead & 0x1Fu) << 6 | (static_cast<unsigned char>(p[1]) & 0x3Fu);
+      if (code >= kSpellings) return kNotSpelled;
+      ++p;
+    }
+    if (kByteOf[code] < 0) return kNotSpelled;
+    *to++ = static_cast<char>(kByteOf[code]);
+    ++p;
+  }
+  return static_cast<std::size_t>(to - out);
+}
+
 bool append_spelled_bytes(std::string_view text, std::string& out) {
   const std::size_t before = out.size();
-  for (std::size_t i = 0; i < text.size();) {
-    const auto lead = static_cast<unsigned char>(text[i]);
-    std::uint32_t code = lead;
-    std::size_t length = 1;
-    if (lead >= 0xC2 && lead < 0xC6 && i + 1 < text.size() && (static_cast<unsigned char>(text[i + 1]) & 0xC0) == 0x80) {
-      code = code_point(text.data() + i);
-      length = 2;
-    } else if (lead >= 0x80) {
-      code = kSpellings;  // spells nothing
-    }
-    if (code >= kSpellings || kByteOf[code] < 0) {
-      out.resize(before);
-      return false;
-    }
-    out.push_back(static_cast<char>(kByteOf[code]));
-    i += length;
-  }
-  return true;
+  out.resize(before + text.size());
+  const std::size_t size = spelled_bytes(text, out.data() + before);
+  out.resize(size == kNotSpelled ? before : before + size);
+  return size != kNotSpelled;
 }
 
 unsigned char byte_token_value(std::size_t id, std::string_view text) {

@@ -4,6 +4,9 @@
 
 #include <algorithm>
 #include <utility>
+#include <vector>
+
+#include "base/error.h"
 
 namespace quern::tokenizers::detail {
 namespace {
@@ -26,6 +29,7 @@ class FreeList {
     (after == kEnd ? tail_ : previous_[after]) = before;
     next_[unit] = unit;  // itself: taken
   }
+  void reserve(std::size_t units) { next_.reserve(units), previous_.reserve(units); }
   void grow() {
     const auto begin = static_cast<std::uint32_t>(next_.size());
     next_.resize(begin + kBlock);
@@ -48,42 +52,67 @@ class FreeList {
 
  private:
   static constexpr std::uint32_t kEnd = 0xFFFFFFFEu;
-  std::vector<std::uint32_t> next_, previous_;
+  PageVector<std::uint32_t> next_, previous_;
   std::uint32_t head_ = kEnd, tail_ = kEnd;
 };
 
-using Key = std::pair<std::string_view, std::int32_t>;
+using Key = DoubleArray::Key;
 
-/// By the first eight bytes as a number, which most comparisons need no more than.
-void sort(std::vector<Key>& keys) {
+/// By the first eight bytes as a number, which leaves few to be compared.
+void sort(PageVector<Key>& keys) {
   struct Entry {
     std::uint64_t start;
     std::uint32_t index;
   };
-  std::vector<Entry> entries(keys.size());
+  PageVector<Entry> entries(keys.size()), other(keys.size());
+  std::uint32_t counts[8][256] = {};
   for (std::size_t i = 0; i < keys.size(); ++i) {
     const std::string_view text = keys[i].first;
     std::uint64_t start = 0;
     for (std::size_t at = 0; at < 8; ++at) start = start << 8 | (at < text.size() ? static_cast<unsigned char>(text[at]) : 0u);
     entries[i] = {start, static_cast<std::uint32_t>(i)};
+    for (int byte = 0; byte < 8; ++byte) ++counts[byte][start >> 8 * byte & 0xFF];
   }
-  std::sort(entries.begin(), entries.end(),
-            [&](const Entry& a, const Entry& b) { return a.start != b.start ? a.start < b.start : keys[a.index] < keys[b.index]; });
-  std::vector<Key> sorted(keys.size());
+  for (int byte = 0; byte < 8; ++byte) {  // the last byte first: each pass keeps the order of the one before
+    std::uint32_t place = 0;
+    for (std::uint32_t& count : counts[byte]) place += std::exchange(count, place);
+    for (const Entry& entry : entries) other[counts[byte][entry.start >> 8 * byte & 0xFF]++] = entry;
+    entries.swap(other);
+  }
+  for (std::size_t begin = 0, end = 0; begin < entries.size(); begin = end) {
+    while (end < entries.size() && entries[end].start == entries[begin].start) ++end;
+    if (end - begin > 1)
+      std::sort(entries.begin() + static_cast<std::ptrdiff_t>(begin), entries.begin() + static_cast<std::ptrdiff_t>(end),
+                [&](const Entry& a, const Entry& b) { return keys[a.index] < keys[b.index]; });
+  }
+  PageVector<Key> sorted(keys.size());
   for (std::size_t i = 0; i < keys.size(); ++i) sorted[i] = keys[entries[i].index];
   keys = std::move(sorted);
 }
 
 }  // namespace
 
-DoubleArray::DoubleArray(std::vector<std::pair<std::string_view, std::int32_t>> keys) {
-  sort(keys);
-  FreeList free;
-  free.grow();
-  free.take(kRoot);
+std::uint32_t DoubleArray::add_tail(std::string_view rest, std::int32_t value) {
+  const std::size_t at = tails_.size();
+  for (const char byte : rest) tails_.push_back(static_cast<unsigned char>(byte));
+  for (const std::uint32_t last :
+       {std::uint32_t{kEnd}, static_cast<std::uint32_t>(value) & 0xFFFF, static_cast<std::uint32_t>(value) >> 16})
+    tails_.push_back(static_cast<std::uint16_t>(last));
+  return kTail + static_cast<std::uint32_t>(at);
+}
+
+DoubleArray::DoubleArray(PageVector<Key> keys) {
   std::size_t bytes = 0;
   for (const Key& key : keys) bytes += key.first.size();
-  units_.reserve(std::min(bytes, 4 * keys.size()) + 2 * kBlock);  // what vocabularies need
+  if (bytes + 3 * keys.size() >= kTail / 2)
+    throw Error(Code::resource_exhausted, "the texts of the vocabulary are more than a trie can hold");
+  sort(keys);
+  tails_.reserve(bytes + 3 * keys.size());
+  FreeList free;
+  free.reserve(std::min(bytes, 2 * keys.size()) + 2 * kBlock);
+  free.grow();
+  free.take(kRoot);
+  units_.reserve(std::min(bytes, 2 * keys.size()) + 2 * kBlock);  // what vocabularies need
   units_.resize(kBlock);
   struct Range {
     std::size_t begin, end, depth;
@@ -97,6 +126,11 @@ DoubleArray::DoubleArray(std::vector<std::pair<std::string_view, std::int32_t>> 
     for (; range.begin < range.end && keys[range.begin].first.size() == range.depth; ++range.begin)
       units_[range.node].value = keys[range.begin].second;
     if (range.begin == range.end) continue;
+    const std::string_view first = keys[range.begin].first;
+    if (keys[range.end - 1].first == first) {  // one key, if more than once: the last has the highest value
+      units_[range.node].base = add_tail(first.substr(range.depth), keys[range.end - 1].second);
+      continue;
+    }
     children.clear();
     for (std::size_t i = range.begin; i < range.end;) {
       const auto label = static_cast<unsigned char>(keys[i].first[range.depth]);
@@ -134,6 +168,7 @@ DoubleArray::DoubleArray(std::vector<std::pair<std::string_view, std::int32_t>> 
     }
   }
   units_.shrink_to_fit();
+  tails_.shrink_to_fit();
 }
 
 }  // namespace quern::tokenizers::detail

@@ -19,10 +19,12 @@ class Joins {
       joined_.set(border(token[at - 1], token[at]));
     }
   }
+  /// Whether the border between the characters that end and begin with these bytes is inside some token.
+  bool joins(char before, char after) const { return joined_.test(border(before, after)); }
   /// The end of the piece of valid text that begins at `at`.
   std::size_t piece_end(std::string_view text, std::size_t at) const {
     for (at += character_length(text[at]); at < text.size(); at += character_length(text[at])) {
-      if (!joined_.test(border(text[at - 1], text[at]))) break;
+      if (!joins(text[at - 1], text[at])) break;
     }
     return at;
   }

@@ -2,10 +2,8 @@
 
 #include <fmt/format.h>
 
-#include <bit>
 #include <charconv>
 #include <cmath>
-#include <cstring>
 
 #include "base/error.h"
 #include "tokenizers/detail/utf8.h"
@@ -18,11 +16,10 @@ void JsonReader::fail(std::string_view what) const {
 
 void JsonReader::fail_expected(char c) const { fail(fmt::format("'{}' was expected", c)); }
 
-JsonReader::Kind JsonReader::kind() {
-  switch (const char c = peek()) {
-    case '{': return Kind::object;
-    case '[': return Kind::array;
-    case '"': return Kind::string;
+void JsonReader::fail_depth() const { fail(fmt::format("it is nested more than {} deep", kMaxDepth)); }
+
+JsonReader::Kind JsonReader::other_kind() {
+  switch (const char c = *p_) {
     case 't':
     case 'f': return Kind::boolean;
     case 'n': return Kind::null;
@@ -30,11 +27,6 @@ JsonReader::Kind JsonReader::kind() {
       if (c != '-' && (c < '0' || c > '9')) fail("a value was expected");
       return Kind::number;
   }
-}
-
-void JsonReader::open(char bracket) {
-  expect(bracket);
-  if (++depth_ > kMaxDepth) fail(fmt::format("it is nested more than {} deep", kMaxDepth));
 }
 
 std::uint32_t JsonReader::hex4() {
@@ -72,39 +64,16 @@ void JsonReader::unescape(std::string& out) {
   append_code_point(code, out);
 }
 
-namespace {
-
-/// Where a string's plain part ends: a quote, a backslash, a control character, or the end of the text. Eight bytes at a time.
-const char* plain_end(const char* p, const char* end) {
-  constexpr std::uint64_t kOnes = 0x0101010101010101u, kHigh = 0x8080808080808080u;
-  static_assert(std::endian::native == std::endian::little);
-  for (; end - p >= 8; p += 8) {
-    std::uint64_t word;
-    std::memcpy(&word, p, 8);
-    const auto zeros = [&](std::uint64_t w) { return (w - kOnes) & ~w; };  // high bit set in the first byte that is 0, none before it
-    const std::uint64_t found = (zeros(word ^ kOnes * '"') | zeros(word ^ kOnes * '\\') | ((word - kOnes * 0x20) & ~word)) & kHigh;
-    if (found != 0) return p + std::countr_zero(found) / 8;
-  }
-  while (p < end && *p != '"' && *p != '\\' && static_cast<unsigned char>(*p) >= 0x20) ++p;
-  return p;
-}
-
-}  // namespace
-
-std::string_view JsonReader::string(std::string& buffer) {
-  expect('"');
-  const char* start = p_;
-  bool copied = false;
+std::string_view JsonReader::rest_of_string(const char* start, std::string& buffer) {
+  buffer.assign(start, p_);
   for (;;) {
+    if (p_ == end_) fail("it ends within a string");
+    if (*p_ == '"') return ++p_, buffer;
+    if (*p_ != '\\') fail("a control character in a string");
+    unescape(buffer);
     const char* from = p_;
     p_ = plain_end(p_, end_);
-    if (p_ == end_) fail("it ends within a string");
-    if (static_cast<unsigned char>(*p_) < 0x20) fail("a control character in a string");
-    if (*p_ == '"' && !copied) return {start, static_cast<std::size_t>(p_++ - start)};
-    if (!copied) buffer.clear(), copied = true;
     buffer.append(from, p_);
-    if (*p_ == '"') return ++p_, buffer;
-    unescape(buffer);
   }
 }
 
@@ -163,7 +132,7 @@ void JsonReader::skip() {
 }
 
 void JsonReader::finish() {
-  while (p_ < end_ && (*p_ == ' ' || *p_ == '\n' || *p_ == '\r' || *p_ == '\t')) ++p_;
+  skip_white();
   if (p_ < end_) fail("there is more after its end");
 }
 

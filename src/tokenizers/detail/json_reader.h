@@ -1,7 +1,9 @@
 #pragma once
 
+#include <bit>
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -19,7 +21,14 @@ class JsonReader {
   explicit JsonReader(std::string_view text) : begin_(text.data()), p_(begin_), end_(begin_ + text.size()) {}
 
   /// Of the value that comes next.
-  Kind kind();
+  Kind kind() {
+    switch (peek()) {
+      case '{': return Kind::object;
+      case '[': return Kind::array;
+      case '"': return Kind::string;
+      default: return other_kind();
+    }
+  }
 
   /// Calls member(key) for each member of the object; `key` stays valid until the next member, and `member` reads the value.
   template <class Member>
@@ -52,7 +61,13 @@ class JsonReader {
   }
 
   /// A string: a part of the text, or, where it has escapes, `buffer`. Half a surrogate pair becomes U+FFFD.
-  std::string_view string(std::string& buffer);
+  std::string_view string(std::string& buffer) {
+    expect('"');
+    const char* start = p_;
+    p_ = plain_end(p_, end_);
+    if (p_ < end_ && *p_ == '"') return {start, static_cast<std::size_t>(p_++ - start)};
+    return rest_of_string(start, buffer);
+  }
   std::string string();
   double number();
   /// A whole number within `low` to `high`.
@@ -72,11 +87,33 @@ class JsonReader {
 
  private:
   char peek() {
-    while (p_ < end_ && (*p_ == ' ' || *p_ == '\n' || *p_ == '\r' || *p_ == '\t')) ++p_;
+    if (p_ == end_ || static_cast<unsigned char>(*p_) <= ' ') skip_white();
     if (p_ == end_) fail("it ends too early");
     return *p_;
   }
-  void open(char bracket);
+  /// Files are often indented, so that most of their bytes are spaces: those eight at a time.
+  void skip_white() {
+    constexpr std::uint64_t kSpaces = 0x2020202020202020u;
+    static_assert(std::endian::native == std::endian::little);
+    for (;;) {
+      if (end_ - p_ >= 8) {
+        std::uint64_t word;
+        std::memcpy(&word, p_, 8);
+        const int spaces = std::countr_zero(word ^ kSpaces) / 8;
+        p_ += spaces;
+        if (spaces == 8) continue;
+      } else if (p_ == end_) {
+        return;
+      }
+      if (*p_ != ' ' && *p_ != '\n' && *p_ != '\r' && *p_ != '\t') return;
+      ++p_;
+    }
+  }
+  void open(char bracket) {
+    expect(bracket);
+    if (++depth_ > kMaxDepth) fail_depth();
+  }
+  [[noreturn]] void fail_depth() const;
   bool closes(char bracket) {
     if (peek() != bracket) return false;
     ++p_;
@@ -93,6 +130,26 @@ class JsonReader {
     ++p_;
   }
   [[noreturn]] void fail_expected(char c) const;
+  Kind other_kind();
+  /// Where a string's plain part ends: a quote, a backslash, a control character, or the end of the text. 16 bytes at a time, which most
+  /// strings are shorter than: nothing is guessed wrong then.
+  static const char* plain_end(const char* p, const char* end) {
+    constexpr std::uint64_t kOnes = 0x0101010101010101u, kHigh = 0x8080808080808080u;
+    const auto zeros = [](std::uint64_t w) { return (w - kOnes) & ~w; };  // high bit set in the first byte that is 0, none before it
+    const auto ends = [&](const char* at) {
+      std::uint64_t word;
+      std::memcpy(&word, at, 8);
+      return (zeros(word ^ kOnes * '"') | zeros(word ^ kOnes * '\\') | ((word - kOnes * 0x20) & ~word)) & kHigh;
+    };
+    for (; end - p >= 16; p += 16) {
+      const std::uint64_t low = ends(p), high = ends(p + 8);
+      if ((low | high) != 0) return p + (low != 0 ? 0 : 8) + std::countr_zero(low != 0 ? low : high) / 8;
+    }
+    while (p < end && *p != '"' && *p != '\\' && static_cast<unsigned char>(*p) >= 0x20) ++p;
+    return p;
+  }
+  /// Of a string that began at `start` and is plain up to here.
+  std::string_view rest_of_string(const char* start, std::string& buffer);
   void word(std::string_view rest);
   void unescape(std::string& out);
   std::uint32_t hex4();

@@ -4,7 +4,10 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <span>
 #include <vector>
+
+#include "base/page_memory.h"
 
 namespace quern::tokenizers::detail {
 
@@ -15,18 +18,19 @@ struct Merge {
   std::int32_t product = -1;
 };
 
+/// A merge by ids; all -1: none.
+struct ResolvedMerge {
+  std::int32_t left = -1, right = -1, product = -1;
+};
+
 /// Which pairs of tokens merge, into what, and how urgently: an open-addressing hash table of 8 bytes a slot, each both ids and the rank.
 /// Small on purpose: looking pairs up is what encoding new words takes its time for, and a miss of the cache costs more than all the rest.
 class MergeTable {
  public:
-  /// Errors: resource_exhausted for more than some two million tokens.
-  MergeTable(std::size_t tokens, std::size_t merges);
-  /// The first merge added for a pair stays. Ranks ascend.
-  void add(std::int32_t left, std::int32_t right, std::uint32_t rank, std::int32_t product);
-  /// The last merge set for a pair stays.
-  void set(std::int32_t left, std::int32_t right, std::uint32_t rank, std::int32_t product);
-  /// Says that this pair is to be added soon.
-  void prefetch(std::int32_t left, std::int32_t right) const { __builtin_prefetch(&slots_[slot_of(key_of(left, right))], 1); }
+  enum class Which { first, last };
+  /// `merges` by rank, of tokens with ids below `tokens`; of several of one pair one stays, as `which` says. Errors: resource_exhausted for
+  /// more than some two million tokens.
+  MergeTable(std::size_t tokens, std::span<const ResolvedMerge> merges, Which which);
 
   Merge find(std::int32_t left, std::int32_t right) const {
     if ((left | right) < 0) return {};  // no tokens
@@ -37,15 +41,8 @@ class MergeTable {
       if (slot == kEmpty) return {};
     }
   }
-  /// Calls each(left, right) for all pairs, in no order.
-  template <class Each>
-  void for_each(Each each) const {
-    for (const std::uint64_t slot : slots_) {
-      if (slot == kEmpty) continue;
-      const std::uint64_t key = slot >> rank_bits_;
-      each(static_cast<std::int32_t>(key >> id_bits_), static_cast<std::int32_t>(key & ((std::uint64_t{1} << id_bits_) - 1)));
-    }
-  }
+  /// Whether the token is half of some pair.
+  bool is_half(std::int32_t id) const { return halves_[static_cast<std::size_t>(id)]; }
   std::int32_t product(Merge merge) const { return products_[merge.rank]; }
 
  private:
@@ -57,9 +54,10 @@ class MergeTable {
 
   int id_bits_, rank_bits_, shift_;
   std::uint64_t rank_mask_;
-  std::vector<std::uint64_t> slots_;
+  PageVector<std::uint64_t> slots_;
   std::size_t mask_;
-  std::vector<std::int32_t> products_;  // by rank
+  PageVector<std::int32_t> products_;  // by rank
+  std::vector<bool> halves_;           // by id
 };
 
 /// Applies merges to a word, always the most urgent and among equals the leftmost, until none applies: O(n log n) in the word's symbols.

@@ -30,8 +30,7 @@ class PipelineTokenizer final : public Tokenizer {
     raw_.finish();
     normalized_.finish();
     std::sort(shown_as_.begin(), shown_as_.end());
-    token_bytes_.bytes.reserve(texts_.bytes.size());
-    token_bytes_.ends.reserve(size());
+    token_bytes_.reserve(size(), texts_.bytes.size());
     streams_ = p_.decoder.streams();
     // Large vocabularies by two threads: what tokens stand for is no business of the model.
     constexpr std::size_t kLarge = 1 << 15;
@@ -41,7 +40,7 @@ class PipelineTokenizer final : public Tokenizer {
     } else {
       read_token_bytes();
     }
-    model_ = p_.make_model();
+    model_ = p_.make_model(p_.cutter);
     if (other.valid()) other.get();
     if (p_.frame) set_frame(std::move(p_.frame->first), std::move(p_.frame->second));
     notes_.insert(notes_.end(), p_.notes.begin(), p_.notes.end());

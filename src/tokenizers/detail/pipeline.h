@@ -28,7 +28,8 @@ struct Pipeline {
   std::vector<Added> added = {};
   Normalizer normalizer = {};
   PieceCutter cutter = {};
-  std::function<std::unique_ptr<WordModel>()> make_model = {};  ///< Called once the texts of the tokens have been copied.
+  /// Called once the texts of the tokens have been copied; may change the cutter.
+  std::function<std::unique_ptr<WordModel>(PieceCutter&)> make_model = {};
   Decoder decoder = {};
   /// Ids around a text, where the file says so.
   std::optional<std::pair<std::vector<Id>, std::vector<Id>>> frame = {};

@@ -83,12 +83,12 @@ std::unique_ptr<Tokenizer> make(const Ranks& ranks, std::string_view pattern, co
   }
   pipeline.decoder.add(decoders::Fuse{});
   pipeline.decoder.finish();
-  pipeline.make_model = [&] {
+  pipeline.make_model = [&](PieceCutter&) {
     std::vector<bool> present(spec.tokens.size(), true);
     for (std::size_t i = 0; i < present.size(); ++i) present[i] = spec.types[i] == static_cast<std::int32_t>(TokenType::normal);
     std::vector<std::uint32_t> by_id(spec.tokens.size());
     for (std::size_t i = 0; i < by_id.size(); ++i) by_id[i] = static_cast<std::uint32_t>(i);
-    Vocabulary vocabulary(spec.tokens, present);
+    Vocabulary vocabulary(spec.tokens, std::move(present));
     for (int b = 0; b < 256; ++b) {
       const char byte = static_cast<char>(b);
       if (vocabulary.find(std::string_view(&byte, 1)) < 0)

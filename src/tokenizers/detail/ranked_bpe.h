@@ -1,10 +1,12 @@
 #pragma once
 
+#include <array>
 #include <span>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "tokenizers/detail/merge_reader.h"
 #include "tokenizers/detail/merges.h"
 #include "tokenizers/detail/pre_tokenizer.h"
 #include "tokenizers/detail/scratch_pool.h"
@@ -15,7 +17,7 @@
 namespace quern::tokenizers::detail {
 
 /// What the models with a list of merges share: words of a pre-tokenizer, tokens by their bytes, merges by rank, and a cache of words.
-/// A model fills token_bytes_ and index_, calls read_merges(), and says what a word's first symbols are.
+/// A model calls read_vocabulary(), and says what tokens stand for and what a word's first symbols are.
 class RankedBpe : public Tokenizer {
  protected:
   RankedBpe(const Spec& spec, const PreTokenizerRow& row);
@@ -34,17 +36,15 @@ class RankedBpe : public Tokenizer {
     void trim();
   };
 
-  /// The bytes that a token's text stands for. False, with nothing appended, when it stands for none.
-  virtual bool append_bytes(std::string_view text, std::string& out) const = 0;
+  /// Appends the bytes of text that an ordinary token stands for; false: there is no such text.
+  virtual bool append_bytes(std::size_t id, std::string& out) = 0;
   /// Appends the symbols that the merging of a word begins with.
   virtual void begin_word(std::string_view word, std::vector<Symbol>& symbols) const = 0;
   /// Appends the tokens of merged symbols.
   virtual void end_word(const std::vector<Symbol>& symbols, std::vector<Id>& ids) const = 0;
 
-  /// Indexes tokens by token_bytes_: `found` says which; cleared for those that have the bytes of a later one.
-  void index_tokens(std::vector<bool>& found);
-  /// Errors: data_corrupt, resource_exhausted.
-  void read_merges(const Spec& spec, const std::vector<bool>& found);
+  /// Fills token_bytes_, index_, merges_ and, with the tokens of type byte, byte_ids_. Errors: data_corrupt, resource_exhausted.
+  void read_vocabulary(const Spec& spec);
   Id find(std::string_view bytes) const { return index_.find(bytes, token_bytes_); }
 
   void encode_text(std::string_view text, std::vector<Id>& ids) const override;
@@ -52,19 +52,17 @@ class RankedBpe : public Tokenizer {
   void encode_text_parallel(std::string_view text, unsigned threads, std::vector<Id>& ids) const override;
   void encode_word(std::string_view word, Scratch& scratch, IdSink& ids) const;
 
-  /// Of a merge; all -1: one that is skipped.
-  struct Resolved {
-    Id left = -1, right = -1, product = -1;
-  };
-  /// Looks up some merges, the first of which has rank `first_rank`. By several threads at a time.
-  void resolve(std::span<const std::string_view> merges, std::size_t first_rank, const std::vector<bool>& found,
-               std::span<Resolved> out) const;
-
   PreTokenizer pre_tokenizer_;
   bool ignore_merges_;
+  std::array<Id, 256> byte_ids_;
   TokenIndex index_;  // by token_bytes_
   MergeTable merges_;
   mutable ScratchPool<Scratch> scratch_;
+
+ private:
+  /// Returns which tokens text may become.
+  std::vector<bool> read_tokens();
+  void read_merges(const Spec& spec, const TokenIndex& spelled, const std::vector<bool>& found);
 };
 
 }  // namespace quern::tokenizers::detail

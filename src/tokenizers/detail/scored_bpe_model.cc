@@ -2,11 +2,11 @@
 // that of tiktoken. Source: SentencePiece, Kudo and Richardson 2018.
 #include <algorithm>
 #include <array>
-#include <bitset>
 #include <cstring>
 #include <utility>
 
 #include "tokenizers/detail/double_array.h"
+#include "tokenizers/detail/joins.h"
 #include "tokenizers/detail/scratch_pool.h"
 #include "tokenizers/detail/utf8.h"
 #include "tokenizers/detail/word_cache.h"
@@ -32,7 +32,7 @@ class ScoredBpeModel final : public WordModel {
         kinds_(vocabulary_.size()) {
     for (const Id id : options.hidden) kinds_[static_cast<std::size_t>(id)] = Kind::hidden;
     for (const Id id : options.whole) kinds_[static_cast<std::size_t>(id)] = Kind::whole;
-    std::vector<std::pair<std::string_view, std::int32_t>> whole;
+    PageVector<DoubleArray::Key> whole;
     for (const Id id : options.whole) whole.emplace_back(vocabulary_[static_cast<std::size_t>(id)], id);
     has_whole_ = !whole.empty();
     whole_ = DoubleArray(std::move(whole));
@@ -40,7 +40,7 @@ class ScoredBpeModel final : public WordModel {
       const std::string_view text = vocabulary_[id];
       if (kinds_[id] == Kind::hidden || text.size() > kMaxMerged) continue;
       longest_ = std::max(longest_, text.size());
-      for (std::size_t at = 1; at < text.size(); ++at) joins_.set(boundary(text[at - 1], text[at]));
+      if (!bytes_mode_ && !text.empty()) joins_.add(text);
     }
     for (std::size_t b = 0; b < 256; ++b) {
       const char byte = static_cast<char>(b);
@@ -81,10 +81,6 @@ class ScoredBpeModel final : public WordModel {
     }
   };
 
-  static std::size_t boundary(char before, char after) {
-    return std::size_t{static_cast<unsigned char>(before)} << 8 | static_cast<unsigned char>(after);
-  }
-
   Symbol symbol_of(std::string_view character) const {
     const Id id = vocabulary_.find(character);
     return id >= 0 && kinds_[static_cast<std::size_t>(id)] != Kind::hidden ? id : -1 - static_cast<Symbol>(code_point(character.data()));
@@ -124,13 +120,11 @@ class ScoredBpeModel final : public WordModel {
   void encode_piece(std::string_view piece, Scratch& scratch, std::vector<Id>& ids) const {
     const std::size_t first = ids.size();
     // No token has characters on both sides of a boundary that joins_ lacks, so the words between them merge alone.
-    std::size_t begin = 0;
-    for (std::size_t at = 0; at < piece.size();) {
-      at += character_length(piece[at]);
-      if (at < piece.size() && joins_.test(boundary(piece[at - 1], piece[at]))) continue;
-      const auto made = encode_word(piece.substr(begin, at - begin), scratch);
+    for (std::size_t begin = 0; begin < piece.size();) {
+      const std::size_t end = joins_.piece_end(piece, begin);
+      const auto made = encode_word(piece.substr(begin, end - begin), scratch);
       ids.insert(ids.end(), made.begin(), made.end());
-      begin = at;
+      begin = end;
     }
     if (falls_back_) return;  // else what is unknown is one token, however long
     const auto unknown = [this](Id a, Id b) { return a == b && a == unknown_; };
@@ -196,7 +190,7 @@ class ScoredBpeModel final : public WordModel {
   std::size_t longest_ = 0;
   std::array<Id, 256> bytes_;
   std::array<Symbol, 128> ascii_;
-  std::bitset<1 << 16> joins_;  // (a byte, the next) that stand together in some token
+  Joins joins_;
   mutable ScratchPool<Scratch> scratch_;
 };
 

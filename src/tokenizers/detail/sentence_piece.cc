@@ -34,7 +34,7 @@ std::unique_ptr<Tokenizer> make_sentence_piece(const Spec& spec, const SentenceP
   std::vector<double> scores = read_scores(spec);
   Pipeline pipeline;
   std::vector<Id> hidden;
-  std::vector<std::pair<std::string_view, std::int32_t>> user_defined;
+  PageVector<DoubleArray::Key> user_defined;
   double lowest = std::numeric_limits<double>::max();
   Id unknown = static_cast<Id>(spec.special.unk);
   for (std::size_t i = 0; i < spec.tokens.size(); ++i) {
@@ -67,7 +67,7 @@ std::unique_ptr<Tokenizer> make_sentence_piece(const Spec& spec, const SentenceP
   if (unknown >= 0 && static_cast<std::size_t>(unknown) < spec.tokens.size())
     pipeline.shown_as.emplace_back(unknown, rules.unknown_surface);
 
-  const auto make_model = [&] {
+  pipeline.make_model = [&](PieceCutter&) {
     Vocabulary vocabulary(spec.tokens, std::vector<bool>(spec.tokens.size(), true));
     if (rules.unigram)
       return make_unigram_model(std::move(vocabulary), std::move(scores),
@@ -81,7 +81,6 @@ std::unique_ptr<Tokenizer> make_sentence_piece(const Spec& spec, const SentenceP
       if (type(i) == TokenType::user_defined) options.whole.push_back(static_cast<Id>(i));
     return make_scored_bpe_model(std::move(vocabulary), ranks_of(scores), std::move(options));
   };
-  pipeline.make_model = make_model;
   return make_pipeline_tokenizer(spec, std::move(pipeline));
 }
 

@@ -3,9 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <array>
 #include <deque>
-#include <future>
 #include <limits>
 #include <optional>
 #include <span>
@@ -92,19 +90,16 @@ class ModelJson {
 
   const Vocabulary& vocabulary() const { return vocabulary_; }
 
-  /// Words may be bytes and not their spelling: the same ids in a fraction of the time.
-  bool can_be_bytes() const {
-    return type_ == "BPE" && prefix_.empty() && bpe_.suffix.empty() && !bpe_.byte_fallback && unknown_.empty() &&
-           vocabulary_.spells_bytes();
-  }
-
-  std::unique_ptr<WordModel> make(bool bytes) {
+  std::unique_ptr<WordModel> make(PieceCutter& cutter) {
     if (type_ == "BPE") {
-      if (bytes) vocabulary_.to_bytes();
-      bpe_.bytes = bytes;
+      // Words may be bytes and not their spelling: the same ids in a fraction of the time.
+      bpe_.bytes = cutter.ends_in_bytes() && prefix_.empty() && bpe_.suffix.empty() && !bpe_.byte_fallback && unknown_.empty() &&
+                   vocabulary_.to_bytes();
+      if (bpe_.bytes) cutter.drop_spelling();
       bpe_.unknown = unknown_;
       bpe_.prefix = prefix_;
-      return make_bpe_model(std::move(vocabulary_), merges_ ? std::move(*merges_) : MergeTable(0, 0), bpe_);
+      return make_bpe_model(std::move(vocabulary_),
+                            merges_ ? std::move(*merges_) : MergeTable(vocabulary_.size(), {}, MergeTable::Which::last), bpe_);
     }
     if (type_ == "WordPiece") return make_word_piece_model(std::move(vocabulary_), {unknown_, prefix_, max_characters_.value_or(100)});
     if (type_ == "WordLevel") return make_word_level_model(std::move(vocabulary_), unknown_);
@@ -120,7 +115,7 @@ class ModelJson {
 
  private:
   void read_vocabulary() {
-    std::vector<std::string_view> tokens;
+    PageVector<std::string_view> tokens;
     std::vector<bool> present;
     std::deque<std::string> unescaped;  // tokens that are not spelled in the file as they are
     std::string buffer;
@@ -128,7 +123,8 @@ class ModelJson {
       return text.data() == buffer.data() ? std::string_view(unescaped.emplace_back(text)) : text;
     };
     const auto place = [&](std::string_view text, std::size_t id) {
-      if (id >= tokens.size()) tokens.resize(id + 1), present.resize(id + 1);
+      if (id == tokens.size()) return tokens.push_back(text), present.push_back(true);
+      if (id > tokens.size()) tokens.resize(id + 1), present.resize(id + 1);
       if (present[id]) json_.fail(fmt::format("two tokens have id {}", id));
       tokens[id] = text;
       present[id] = true;
@@ -158,10 +154,9 @@ class ModelJson {
       });
     }
     // An id far above the count would take memory for nothing.
-    std::size_t count = 0;
-    for (const bool there : present) count += there;
+    const auto count = static_cast<std::size_t>(std::count(present.begin(), present.end(), true));
     if (tokens.size() > 4 * count + (1 << 20)) json_.fail("ids are much larger than the vocabulary");
-    vocabulary_ = Vocabulary(tokens, present);
+    vocabulary_ = Vocabulary(tokens, std::move(present));
     has_vocabulary_ = true;
   }
 
@@ -170,44 +165,22 @@ class ModelJson {
     has_vocabulary_ ? read_merges() : json_.skip();
   }
 
-  /// Merges that wait to be looked up, which is done for many at a time and by another thread: in a large vocabulary nearly every look is a
-  /// miss of the cache.
-  struct Block {
-    struct Pair {
-      std::string_view left, right;
-    };
-    std::vector<Pair> pairs;
-    std::deque<std::string> unescaped;  // halves that are not spelled in the file as they are
-    std::string failure = {};
-  };
-
   void read_merges() {
-    constexpr std::size_t kBlock = 1 << 14;
-    merges_.emplace(vocabulary_.size(), room_ = most_merges());
-    Block blocks[2];  // one is filled while the other is looked up
-    std::future<void> busy;
-    std::size_t filling = 0;
-    std::string buffers[2];
-    const auto wait = [&] {
-      if (busy.valid()) busy.get();
-      if (const std::string& failure = blocks[filling ^ 1].failure; !failure.empty()) json_.fail(failure);
-    };
-    const auto keep = [&](std::string_view text) {
-      const bool buffered = text.data() == buffers[0].data() || text.data() == buffers[1].data();
-      return buffered ? std::string_view(blocks[filling].unescaped.emplace_back(text)) : text;
-    };
+    const std::size_t begin = json_.offset();
+    MergeReader reader = vocabulary_.merge_reader();
+    reader.reserve(json_.rest().size() / std::string_view(R"("a b",)").size());
     const auto add = [&](std::string_view left, std::string_view right) {
-      blocks[filling].pairs.push_back({left, right});
-      if (blocks[filling].pairs.size() < kBlock) return;
-      wait();
-      busy = std::async(std::launch::async, [this, block = &blocks[filling]] { add_merges(*block); });
-      filling ^= 1;
-      blocks[filling].pairs.clear();
-      blocks[filling].unescaped.clear();
+      if (right.size() < prefix_.size()) json_.fail("a merge whose right half lacks the prefix of continuing tokens");
+      reader.add(left, right, prefix_.size());
+    };
+    std::string buffer;
+    const auto string = [&] {
+      const std::string_view text = json_.string(buffer);
+      return text.data() == buffer.data() ? reader.keep(text) : text;
     };
     json_.array([&] {
       if (json_.kind() == JsonReader::Kind::string) {
-        const std::string_view merge = keep(json_.string(buffers[0]));
+        const std::string_view merge = string();
         const std::size_t space = merge.find(' ');
         if (space == merge.npos || merge.find(' ', space + 1) != merge.npos) json_.fail("a merge is two tokens with a space between");
         return add(merge.substr(0, space), merge.substr(space + 1));
@@ -216,76 +189,28 @@ class ModelJson {
       std::size_t n = 0;
       json_.array([&] {
         if (n >= 2) json_.fail("a merge is of two tokens");
-        parts[n] = keep(json_.string(buffers[n]));
-        ++n;
+        parts[n++] = string();
       });
       if (n != 2) json_.fail("a merge is of two tokens");
       add(parts[0], parts[1]);
     });
-    wait();
-    add_merges(blocks[filling]);
-    if (!blocks[filling].failure.empty()) json_.fail(blocks[filling].failure);
+    const PageVector<ResolvedMerge> merges = reader.finish();
+    const auto none = std::find_if(merges.begin(), merges.end(), [](const ResolvedMerge& merge) { return merge.left < 0; });
+    if (none != merges.end()) fail_merge(begin, none - merges.begin());
+    merges_.emplace(vocabulary_.size(), merges, MergeTable::Which::last);
   }
 
-  /// Where something is wrong it says so in the block.
-  void add_merges(Block& block) {
-    constexpr std::size_t kTogether = 32;
-    struct Row {
-      std::size_t hashes[2];
-      std::int32_t ids[2], product;
-    };
-    std::array<Row, kTogether> rows;
-    std::string both;
-    for (std::size_t first = 0; first < block.pairs.size(); first += kTogether) {
-      const std::span<const Block::Pair> pairs = std::span(block.pairs).subspan(first, std::min(kTogether, block.pairs.size() - first));
-      for (std::size_t i = 0; i < pairs.size(); ++i)
-        rows[i].hashes[0] = vocabulary_.prefetch(pairs[i].left), rows[i].hashes[1] = vocabulary_.prefetch(pairs[i].right);
-      for (std::size_t i = 0; i < pairs.size(); ++i)
-        for (const std::size_t hash : rows[i].hashes) vocabulary_.prefetch_end(hash);
-      for (std::size_t i = 0; i < pairs.size(); ++i)
-        for (const std::size_t hash : rows[i].hashes) vocabulary_.prefetch_bytes(hash);
-      for (std::size_t i = 0; i < pairs.size(); ++i) {
-        const auto [left, right] = pairs[i];
-        Row& row = rows[i];
-        row.ids[0] = vocabulary_.find(left, row.hashes[0]), row.ids[1] = vocabulary_.find(right, row.hashes[1]);
-        if (right.size() < prefix_.size()) return void(block.failure = "a merge whose right half lacks the prefix of continuing tokens");
-        const std::string_view tail = right.substr(prefix_.size());
-        const auto is = [&](std::int32_t id) {
-          if (!vocabulary_.has(static_cast<std::size_t>(id))) return false;
-          const std::string_view token = vocabulary_[static_cast<std::size_t>(id)];
-          return token.size() == left.size() + tail.size() && TokenIndex::equal(token.substr(0, left.size()), left) &&
-                 TokenIndex::equal(token.substr(left.size()), tail);
-        };
-        // A merge mostly makes the same token as the one before, or the next.
-        if (!is(last_product_)) {
-          if (is(last_product_ + 1)) {
-            ++last_product_;
-          } else {
-            both.assign(left);
-            both += tail;
-            last_product_ = vocabulary_.find(both);
-          }
-        }
-        if (row.ids[0] < 0 || row.ids[1] < 0 || last_product_ < 0) {
-          block.failure = fmt::format("merge {} '{} {}' names or makes a token that is not in the vocabulary", rank_ + i,
-                                      left.substr(0, 40), right.substr(0, 40));
-          return;
-        }
-        row.product = last_product_;
-        merges_->prefetch(row.ids[0], row.ids[1]);
-      }
-      if (pairs.size() > room_ - rank_) return void(block.failure = "merges that are arrays among merges that are strings");
-      for (std::size_t i = 0; i < pairs.size(); ++i) merges_->set(rows[i].ids[0], rows[i].ids[1], rank_++, rows[i].product);
-    }
-  }
-
-  /// No fewer than the merges of the array that comes next: each has two quotes, or four where it is an array of its own.
-  std::size_t most_merges() const {
-    const std::string_view rest = json_.rest();
-    const auto quotes = static_cast<std::size_t>(std::count(rest.begin(), rest.end(), '"'));
-    const std::size_t inner = rest.find_first_not_of(" \t\r\n[");
-    const bool arrays = inner != rest.npos && std::count(rest.begin(), rest.begin() + static_cast<std::ptrdiff_t>(inner), '[') == 2;
-    return std::max<std::size_t>(arrays ? quotes / 4 : quotes / 2, 1);
+  [[noreturn]] void fail_merge(std::size_t array, std::ptrdiff_t which) {
+    json_.seek(array);
+    json_.array([&] {
+      json_.kind();
+      const std::string_view rest = json_.rest();
+      json_.skip();
+      if (which-- == 0)
+        json_.fail(fmt::format("the merge {} names or makes a token that is not in the vocabulary",
+                               rest.substr(0, std::min<std::size_t>(rest.size() - json_.rest().size(), 80))));
+    });
+    json_.fail("a merge names or makes a token that is not in the vocabulary");
   }
 
   JsonReader& json_;
@@ -297,15 +222,12 @@ class ModelJson {
   bool has_vocabulary_ = false;
   std::vector<double> scores_;
   std::optional<MergeTable> merges_;
-  std::uint32_t rank_ = 0;
-  std::size_t room_ = 0;
-  std::int32_t last_product_ = 0;
 };
 
 /// The tokens of the model and the added ones, by id.
 struct AllTokens {
-  std::vector<std::string_view> texts;
-  std::vector<std::int32_t> types;
+  PageVector<std::string_view> texts;
+  PageVector<std::int32_t> types;
 
   void set(std::size_t id, std::string_view text, TokenType type) {
     if (id >= texts.size()) texts.resize(id + 1), types.resize(id + 1, static_cast<std::int32_t>(TokenType::unused));
@@ -347,6 +269,7 @@ std::unique_ptr<Tokenizer> read_tokenizer_json(std::string_view text, const Toke
 
   AllTokens all;
   const Vocabulary& vocabulary = model->vocabulary();
+  all.texts.reserve(vocabulary.size() + added.size()), all.types.reserve(vocabulary.size() + added.size());
   for (std::size_t id = 0; id < vocabulary.size(); ++id)
     if (vocabulary.has(id)) all.set(id, vocabulary[id], TokenType::normal);
   // An added token that the model lacks gets the next number after the count of the model's tokens, whatever number the file gives it.
@@ -396,10 +319,7 @@ std::unique_ptr<Tokenizer> read_tokenizer_json(std::string_view text, const Toke
           throw Error(Code::data_corrupt,
                       fmt::format("the post-processor adds token {} where the vocabulary has {} tokens", id, spec.tokens.size()));
   }
-  const bool bytes = pipeline.cutter.ends_in_bytes() && model->can_be_bytes();
-  // The texts of `spec` are those of the vocabulary, so it must not change before they are copied.
-  if (bytes) pipeline.cutter.drop_spelling();
-  pipeline.make_model = [&] { return model->make(bytes); };
+  pipeline.make_model = [&](PieceCutter& cutter) { return model->make(cutter); };
   return make_pipeline_tokenizer(spec, std::move(pipeline));
 }
 

@@ -4,12 +4,12 @@
 
 #include <algorithm>
 #include <array>
-#include <bitset>
 #include <cmath>
 #include <utility>
 
 #include "base/error.h"
 #include "tokenizers/detail/double_array.h"
+#include "tokenizers/detail/joins.h"
 #include "tokenizers/detail/scratch_pool.h"
 #include "tokenizers/detail/utf8.h"
 #include "tokenizers/detail/word_cache.h"
@@ -28,7 +28,7 @@ class UnigramModel final : public WordModel {
  public:
   UnigramModel(const Vocabulary& vocabulary, std::vector<double> scores, const UnigramOptions& options)
       : scores_(std::move(scores)), unknown_(options.unknown), unknown_score_(static_cast<Sum>(options.unknown_score)) {
-    std::vector<std::pair<std::string_view, Id>> keys;
+    PageVector<DoubleArray::Key> keys;
     keys.reserve(vocabulary.size());
     std::vector<bool> hidden(vocabulary.size());
     for (const Id id : options.hidden)
@@ -37,8 +37,7 @@ class UnigramModel final : public WordModel {
       const std::string_view text = vocabulary[id];
       if (!vocabulary.has(id) || hidden[id] || text.empty() || text.size() > kMaxToken) continue;
       keys.emplace_back(text, static_cast<Id>(id));
-      for (std::size_t at = 1; at < text.size(); ++at)
-        if ((static_cast<unsigned char>(text[at]) & 0xC0) != 0x80) joins_.set(boundary(text[at - 1], text[at]));
+      joins_.add(text);
     }
     trie_ = DoubleArray(std::move(keys));
     falls_back_ = options.byte_fallback;
@@ -74,10 +73,6 @@ class UnigramModel final : public WordModel {
     }
   };
 
-  static std::size_t boundary(char before, char after) {
-    return std::size_t{static_cast<unsigned char>(before)} << 8 | static_cast<unsigned char>(after);
-  }
-
   void encode_word(std::string_view word, Scratch& scratch, std::vector<Id>& ids) const {
     std::vector<Node>& nodes = scratch.nodes;
     nodes.clear();
@@ -104,7 +99,7 @@ class UnigramModel final : public WordModel {
       }
       at += width;
       // No token reaches across here: what is before is settled, and its nodes are no more needed.
-      if (at == word.size() || !joins_.test(boundary(word[at - 1], word[at]))) {
+      if (at == word.size() || !joins_.joins(word[at - 1], word[at])) {
         const Sum settled = nodes[at - origin].sum;
         flush(word, origin, at, unknown_from, scratch, ids);
         nodes.clear();
@@ -167,7 +162,7 @@ class UnigramModel final : public WordModel {
   Sum unknown_score_;
   bool falls_back_ = false;
   std::array<Id, 256> bytes_{};
-  std::bitset<1 << 16> joins_;  // (last byte of a character, first byte of the next) that stand together in some token
+  Joins joins_;
   mutable ScratchPool<Scratch> scratch_;
 };
 

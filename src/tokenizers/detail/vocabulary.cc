@@ -1,5 +1,6 @@
-#include <array>
+#include <algorithm>
 #include <limits>
+#include <utility>
 
 #include "base/error.h"
 #include "tokenizers/detail/byte_level.h"
@@ -9,56 +10,34 @@ namespace quern::tokenizers::detail {
 
 WordModel::~WordModel() = default;
 
-Vocabulary::Vocabulary(std::span<const std::string_view> tokens, const std::vector<bool>& present) : present_(present), index_(0) {
+Vocabulary::Vocabulary(std::span<const std::string_view> tokens, std::vector<bool> present) : present_(std::move(present)), index_(0) {
   std::size_t bytes = 0;
   for (const std::string_view token : tokens) bytes += token.size();
   if (bytes > std::numeric_limits<std::uint32_t>::max())
     throw Error(Code::resource_exhausted, "the texts of the vocabulary are more than 4 GiB");
-  bytes_.reserve(bytes);
-  ends_.reserve(tokens.size());
-  for (const std::string_view token : tokens) {
-    bytes_ += token;
-    ends_.push_back(static_cast<std::uint32_t>(bytes_.size()));
-  }
+  texts_.reserve(tokens.size(), bytes);
+  for (const std::string_view token : tokens) texts_.add(token);
+  count_ = static_cast<std::size_t>(std::count(present_.begin(), present_.end(), true));
   index();
 }
 
 void Vocabulary::index() {
   index_ = TokenIndex(size());
-  count_ = 0;
-  constexpr std::size_t kAhead = 16;  // what is added soon is fetched already
-  std::array<std::size_t, kAhead> hashes{};
-  for (std::size_t id = 0; id < size() + kAhead; ++id) {
-    std::size_t& hash = hashes[id % kAhead];
-    if (const std::size_t now = id - kAhead; id >= kAhead && present_[now]) {
-      index_.add((*this)[now], hash, static_cast<std::int32_t>(now), *this);
-      ++count_;
-    }
-    if (id < size()) hash = prefetch((*this)[id]);
-  }
+  index_.add_all(texts_, present_);
 }
 
-bool Vocabulary::spells_bytes() const {
-  std::string bytes;
+bool Vocabulary::to_bytes() {
+  Strings spelled{PageString(texts_.bytes.size(), '\0'), PageVector<std::uint32_t>(size())};
+  std::size_t end = 0;
   for (std::size_t id = 0; id < size(); ++id) {
-    bytes.clear();
-    if (!append_spelled_bytes((*this)[id], bytes)) return false;
+    const std::size_t count = spelled_bytes(texts_[id], spelled.bytes.data() + end);
+    if (count == kNotSpelled) return false;
+    spelled.ends[id] = static_cast<std::uint32_t>(end += count);
   }
-  return true;
-}
-
-void Vocabulary::to_bytes() {
-  std::string bytes;
-  bytes.reserve(bytes_.size());
-  std::vector<std::uint32_t> ends;
-  ends.reserve(size());
-  for (std::size_t id = 0; id < size(); ++id) {
-    append_spelled_bytes((*this)[id], bytes);
-    ends.push_back(static_cast<std::uint32_t>(bytes.size()));
-  }
-  bytes_ = std::move(bytes);
-  ends_ = std::move(ends);
+  spelled.bytes.resize(end);
+  texts_ = std::move(spelled);
   index();
+  return true;
 }
 
 }  // namespace quern::tokenizers::detail

@@ -8,8 +8,10 @@
 #include <string_view>
 #include <vector>
 
+#include "tokenizers/detail/merge_reader.h"
 #include "tokenizers/detail/merges.h"
 #include "tokenizers/detail/piece_cutter.h"
+#include "tokenizers/detail/strings.h"
 #include "tokenizers/detail/token_index.h"
 
 namespace quern::tokenizers::detail {
@@ -19,38 +21,21 @@ class Vocabulary {
  public:
   Vocabulary() : index_(0) {}
   /// `tokens` by id. Ids without a token, by `present`, are not found.
-  Vocabulary(std::span<const std::string_view> tokens, const std::vector<bool>& present);
+  Vocabulary(std::span<const std::string_view> tokens, std::vector<bool> present);
 
-  std::size_t size() const { return ends_.size(); }
+  std::size_t size() const { return texts_.size(); }
   std::size_t count() const { return count_; }
-  std::string_view operator[](std::size_t id) const {
-    const std::uint32_t begin = id ? ends_[id - 1] : 0;
-    return std::string_view(bytes_).substr(begin, ends_[id] - begin);
-  }
+  std::string_view operator[](std::size_t id) const { return texts_[id]; }
   bool has(std::size_t id) const { return id < size() && present_[id]; }
-  std::int32_t find(std::string_view text) const { return index_.find(text, *this); }
-  // For many at a time: prefetch() gives the hash for the others, which are called one after the other for all of them.
-  std::size_t prefetch(std::string_view text) const {
-    const std::size_t hash = TokenIndex::hash_of(text);
-    index_.prefetch(hash);
-    return hash;
-  }
-  void prefetch_end(std::size_t hash) const {
-    if (const std::int32_t id = index_.guess(hash); id >= 0) __builtin_prefetch(&ends_[static_cast<std::size_t>(id)]);
-  }
-  void prefetch_bytes(std::size_t hash) const {
-    if (const std::int32_t id = index_.guess(hash); id >= 0) __builtin_prefetch((*this)[static_cast<std::size_t>(id)].data());
-  }
-  std::int32_t find(std::string_view text, std::size_t hash) const { return index_.find(text, hash, *this); }
-  /// Whether every token is in GPT-2's spelling of bytes; and makes them those bytes.
-  bool spells_bytes() const;
-  void to_bytes();
+  std::int32_t find(std::string_view text) const { return index_.find(text, texts_); }
+  MergeReader merge_reader() const { return {texts_, index_, present_}; }
+  /// Makes the tokens the bytes that they spell as GPT-2 does; false, with nothing changed, where one does not.
+  bool to_bytes();
 
  private:
   void index();
 
-  std::string bytes_;
-  std::vector<std::uint32_t> ends_;
+  Strings texts_;
   std::vector<bool> present_;
   std::size_t count_ = 0;
   TokenIndex index_;

@@ -15,7 +15,7 @@ namespace {
 using Id = std::int32_t;
 
 DoubleArray trie_of(const Vocabulary& vocabulary) {
-  std::vector<std::pair<std::string_view, std::int32_t>> keys;
+  PageVector<DoubleArray::Key> keys;
   keys.reserve(vocabulary.size());
   for (std::size_t id = 0; id < vocabulary.size(); ++id)
     if (vocabulary.has(id)) keys.emplace_back(vocabulary[id], static_cast<Id>(id));
