@@ -10,20 +10,34 @@ namespace {
 
 using Args = const Arguments&;
 
-List* generator(Render& r) { return make_list(r.heap(), 0, Sequence::generator); }
-
-// A filter that jinja2 runs when its result is read: what it raises is raised then, or never.
-template <Builtin kFilter>
+// A filter that jinja2 runs while its result is read: what it raises is raised behind the items that came before, or never.
+template <void (*kFilter)(Render& r, const Value& self, const Value* a, Args all, List& result)>
 Value lazily(Render& r, const Value& self, const Value* a, Args all) {
+  List* result = make_list(r.heap(), 0, Sequence::generator);
   try {
-    return kFilter(r, self, a, all);
+    kFilter(r, self, a, all, *result);
   } catch (const Error& error) {
     if (error.code() != Code::invalid_argument && error.code() != Code::unsupported) throw;
-    List* result = generator(r);
     result->failure = r.remember(error);
-    return Value::of(result);
   }
+  return Value::of(result);
 }
+
+// The items of what a lazy filter reads; rest() raises what comes behind them.
+class Items {
+ public:
+  Items(Render& r, const Value& v) : list_(iterate(r.heap(), v, failure_)) {}
+
+  std::size_t size() const { return list_->size; }
+  Value at(std::size_t i) const { return list_->at(i); }
+  void rest() const {
+    if (failure_ != nullptr) throw Error(*failure_);
+  }
+
+ private:
+  const Error* failure_ = nullptr;
+  const List* list_;
+};
 
 Value folded(Render& r, const Value& v) { return v.is(Kind::string) ? derived(r, v, lower(v.text())) : v; }
 
@@ -124,15 +138,17 @@ Value group_by(Render& r, const Value& self, const Value* a, Args) {
   return Value::of(groups);
 }
 
-Value unique(Render& r, const Value& self, const Value* a, Args) {
+void unique(Render& r, const Value& self, const Value* a, Args, List& result) {
   Dict* seen = make_dict(r.heap());
-  List* result = generator(r);
-  for (const Keyed& k : keyed(r, self, a[1], flag(a[0]))) {
-    if (seen->find(k.key)) continue;
-    set(r.heap(), *seen, k.key, Value::none());
-    append(r.heap(), *result, k.item);
+  const Items items(r, self);
+  for (std::size_t i = 0; i < items.size(); ++i) {
+    r.work(16);
+    const Value key = key_of(r, items.at(i), a[1], flag(a[0]));
+    if (seen->find(key)) continue;
+    set(r.heap(), *seen, key, Value::none());
+    append(r.heap(), result, items.at(i));
   }
-  return Value::of(result);
+  items.rest();
 }
 
 template <int kSign>
@@ -169,8 +185,8 @@ Value join(Render& r, const Value& self, const Value* a, Args) {
 
 Value first(Render& r, const Value& self, const Value*, Args) {
   const auto none_there = [&] { return undefined_because(r.heap(), "No first item, sequence was empty."); };
-  if (self.is(Kind::list) && self.list->type == Sequence::generator && self.list->failure == nullptr)
-    return self.list->taken < self.list->size ? self.list->at(self.list->taken++) : none_there();
+  if (self.is(Kind::list) && self.list->type == Sequence::generator && self.list->taken < self.list->size)
+    return self.list->at(self.list->taken++);
   if (self.is(Kind::string)) {
     Value first = get_item(r.heap(), self, Value::of(std::int64_t{0}));
     first.markup = false;
@@ -211,62 +227,54 @@ Value reverse(Render& r, const Value& self, const Value*, Args) {
   return Value::of(result);
 }
 
-Value items(Render& r, const Value& self, const Value*, Args) {
-  List* result = generator(r);
-  if (self.is(Kind::undefined)) return Value::of(result);
+void items(Render& r, const Value& self, const Value*, Args, List& result) {
+  if (self.is(Kind::undefined)) return;
   if (!self.is(Kind::dict)) bad_argument("Can only get item pairs from a mapping.");
   for (std::size_t i = 0; i < self.dict->size; ++i) {
     List* pair = make_list(r.heap(), 2, Sequence::tuple);
     append(r.heap(), *pair, self.dict->entries[i].key);
     append(r.heap(), *pair, self.dict->entries[i].value);
-    append(r.heap(), *result, Value::of(pair));
+    append(r.heap(), result, Value::of(pair));
   }
-  return Value::of(result);
 }
 
-Value batch(Render& r, const Value& self, const Value* a, Args) {
+void batch(Render& r, const Value& self, const Value* a, Args, List& result) {
   // The size is compared with, and computed with only where there is something to fill.
   const std::int64_t size = a[0].is(Kind::integer) || a[0].is(Kind::boolean) || is_given(a[1]) ? as_index(a[0]) : -1;
-  const List* all = iterate(r.heap(), self);
-  List* result = generator(r);
+  const Items all(r, self);
   List* row = make_list(r.heap());
-  for (std::size_t i = 0; i < all->size; ++i) {
+  for (std::size_t i = 0; i < all.size(); ++i) {
     if (static_cast<std::int64_t>(row->size) == size) {
-      append(r.heap(), *result, Value::of(row));
+      append(r.heap(), result, Value::of(row));
       row = make_list(r.heap());
     }
-    append(r.heap(), *row, all->at(i));
+    append(r.heap(), *row, all.at(i));
   }
-  if (row->size != 0) {
-    if (is_given(a[1]))
-      while (static_cast<std::int64_t>(row->size) < size) append(r.heap(), *row, a[1]);
-    append(r.heap(), *result, Value::of(row));
-  }
-  return Value::of(result);
+  all.rest();
+  if (row->size == 0) return;
+  if (is_given(a[1]))
+    while (static_cast<std::int64_t>(row->size) < size) append(r.heap(), *row, a[1]);
+  append(r.heap(), result, Value::of(row));
 }
 
-Value slices(Render& r, const Value& self, const Value* a, Args) {
+void slices(Render& r, const Value& self, const Value* a, Args, List& result) {
   const std::int64_t count = as_index(a[0]);
   const List* all = iterate(r.heap(), self);
   if (count == 0) bad_argument("integer division or modulo by zero");
-  if (count < 0) return Value::of(generator(r));
+  if (count < 0) return;
   if (count > 100'000) throw Error(Code::resource_exhausted, "too many slices");
   const std::size_t each = all->size / static_cast<std::size_t>(count), more = all->size % static_cast<std::size_t>(count);
-  List* result = generator(r);
   std::size_t at = 0;
   for (std::size_t i = 0; i < static_cast<std::size_t>(count); ++i) {
     List* part = make_list(r.heap());
     for (const std::size_t end = at + each + (i < more); at < end; ++at) append(r.heap(), *part, all->at(at));
     if (is_given(a[1]) && i >= more) append(r.heap(), *part, a[1]);
-    append(r.heap(), *result, Value::of(part));
+    append(r.heap(), result, Value::of(part));
   }
-  return Value::of(result);
 }
 
-Value map(Render& r, const Value& self, const Value*, Args all) {
-  List* result = generator(r);
-  if (!truth(self)) return Value::of(result);
-  const List* items = iterate(r.heap(), self);
+void map(Render& r, const Value& self, const Value*, Args all, List& result) {
+  if (!truth(self)) return;
   Value attribute = Value::of(Kind::absent), otherwise = Value::none();
   if (all.positional.empty()) {
     for (const Named& n : all.named) {
@@ -279,31 +287,31 @@ Value map(Render& r, const Value& self, const Value*, Args all) {
     }
     if (!attribute.given()) bad_argument("map requires a filter argument");
   }
-  for (std::size_t i = 0; i < items->size; ++i) {
+  const Items items(r, self);
+  for (std::size_t i = 0; i < items.size(); ++i) {
     r.work(16);
-    append(r.heap(), *result,
-           attribute.given() ? get_path(r, items->at(i), attribute, otherwise)
-                             : call_filter(r, all.positional[0], items->at(i), {all.positional.subspan(1), all.named}));
+    append(r.heap(), result,
+           attribute.given() ? get_path(r, items.at(i), attribute, otherwise)
+                             : call_filter(r, all.positional[0], items.at(i), {all.positional.subspan(1), all.named}));
   }
-  return Value::of(result);
+  items.rest();
 }
 
 template <bool kKeep, bool kAttribute>
-Value select(Render& r, const Value& self, const Value*, Args all) {
-  List* result = generator(r);
-  if (!truth(self)) return Value::of(result);
+void select(Render& r, const Value& self, const Value*, Args all, List& result) {
+  if (!truth(self)) return;
   constexpr std::size_t kOffset = kAttribute ? 1 : 0;
   if (all.positional.size() < kOffset) bad_argument("Missing parameter for attribute name");
-  const List* items = iterate(r.heap(), self);
-  for (std::size_t i = 0; i < items->size; ++i) {
+  const Items items(r, self);
+  for (std::size_t i = 0; i < items.size(); ++i) {
     r.work(16);
-    const Value item = items->at(i), value = kAttribute ? r.path(item, all.positional[0]) : item;
+    const Value item = items.at(i), value = kAttribute ? r.path(item, all.positional[0]) : item;
     const bool holds = all.positional.size() > kOffset
                            ? truth(call_test(r, all.positional[kOffset], value, {all.positional.subspan(kOffset + 1), all.named}))
                            : truth(value);
-    if (holds == kKeep) append(r.heap(), *result, item);
+    if (holds == kKeep) append(r.heap(), result, item);
   }
-  return Value::of(result);
+  items.rest();
 }
 
 // Python attributes only: never an item of a dict.

@@ -137,7 +137,7 @@ std::string format_real(double d, const Spec& s) {
   if (s.type == 0 && s.precision < 0)
     body = float_repr(d);
   else if (s.type == '%')
-    body = float_digits(d * 100, 'f', s.precision, false) + "%";
+    body = float_digits(d * 100, 'f', s.precision, s.alternate) + "%";
   else
     body = float_digits(d, s.type == 0 || s.type == 'n' ? 'g' : s.type, s.precision, s.alternate);
   if (s.type == 0 && s.precision >= 0 && body.find_first_not_of("-0123456789") == body.npos) body += ".0";
@@ -386,9 +386,9 @@ Value format_percent(Heap& heap, const Value& format, const Value& args) {
     if (std::string_view("sracdiuxXoeEfFgG").find(c.spec.type) == std::string_view::npos) fail_character(text, pos - 1);
     write_conversion(out, argument, c, heap, format.markup);
   }
-  const bool all_used =
-      tuple ? next >= args.list->size
-            : next != 0 || args.is(Kind::dict) || args.is(Kind::undefined) || (args.is(Kind::list) && args.list->type == Sequence::list);
+  const bool all_used = tuple ? next >= args.list->size
+                              : next != 0 || args.is(Kind::dict) || args.is(Kind::undefined) ||
+                                    (args.is(Kind::list) && (args.list->type == Sequence::list || args.list->type == Sequence::range));
   if (!all_used) fail("not all arguments converted during string formatting");
   return out.take(format.markup);
 }

@@ -53,6 +53,8 @@ Value get_item(Heap& heap, const Value& object, const Value& key);
 Value slice(Heap& heap, const Value& object, const Value& start, const Value& stop, const Value& step);
 /// The items of anything iterable, as a list: the list itself, a dict's keys, a string's characters. A generator is used up by this.
 List* iterate(Heap& heap, const Value& v);
+/// The same of a generator that may fail on the way: `failure` is then what reading past the items raises.
+List* iterate(Heap& heap, const Value& v, const Error*& failure);
 bool is_iterable(const Value& v);
 std::size_t length(const Value& v);
 

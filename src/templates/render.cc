@@ -383,7 +383,8 @@ Render::Flow Render::iterate_loop(const LoopNode& n, Value iterable, std::int64_
   loop.node = &n;
   loop.depth0 = depth0;
   loop.scope = outer;
-  loop.source = iterate(heap_, iterable);
+  const Error* failure = nullptr;  // of a generator, raised behind its items
+  loop.source = iterate(heap_, iterable, failure);
   loop.items = n.condition == kNoNode ? loop.source : make_list(heap_);
   Value self = Value::of(Kind::loop);
   self.loop = &loop;
@@ -410,6 +411,7 @@ Render::Flow Render::iterate_loop(const LoopNode& n, Value iterable, std::int64_
     if (flow == Flow::loop_break) break;
   }
   scope_ = outer;
+  if (failure != nullptr && flow != Flow::loop_break) throw Error(*failure);
   if (i == 0 && flow == Flow::next && n.otherwise != kNoNode) {
     scope_ = open_scope(outer, n.otherwise_size);
     flow = execute(n.otherwise);

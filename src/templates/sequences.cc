@@ -205,10 +205,17 @@ bool is_iterable(const Value& v) {
 }
 
 List* iterate(Heap& heap, const Value& v) {
+  const Error* failure = nullptr;
+  List* items = iterate(heap, v, failure);
+  if (failure != nullptr) throw Error(*failure);
+  return items;
+}
+
+List* iterate(Heap& heap, const Value& v, const Error*& failure) {
   switch (v.kind) {
     case Kind::list: {
       if (v.list->type != Sequence::generator) return v.list;
-      if (v.list->failure != nullptr) throw Error(*v.list->failure);
+      failure = v.list->failure;
       List* rest = heap.make<List>();
       rest->data = v.list->data + v.list->taken;
       rest->size = rest->capacity = v.list->size - v.list->taken;

@@ -187,7 +187,7 @@ struct List {
   Sequence type = Sequence::list;
   const Heap* heap = nullptr;                  // who may change it
   std::size_t taken = 0;                       // generator: how many items are gone
-  const Error* failure = nullptr;              // generator: what reading it raises; jinja2's are lazy, ours remember
+  const Error* failure = nullptr;              // generator: what reading past its items raises; jinja2's are lazy, ours remember
   std::int64_t start = 0, stop = 0, step = 0;  // range: data stays null
 
   Value at(std::size_t i) const { return type == Sequence::range ? Value::of(start + static_cast<std::int64_t>(i) * step) : data[i]; }

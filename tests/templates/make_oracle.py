@@ -82,6 +82,11 @@ SNIPPETS = {
 {{ [(1, 2)] | groupby(0) | first | attr('grouper') }} {{ 5 | groupby('a') }}
 {{ (l | groupby(0) | list)[0].q.r }}
 {{ (1, 2).q.r }}
+{{ people | selectattr('age', 'gt', 26) | map('dictsort') | first | length }}{{ [1, 'a'] | map('round') | first }}{{ [2, 'a', 3] | map('abs') | select('gt', 1) | first }}
+{{ [2, 'a', 3] | map('abs') | select('gt', 1) | list }}
+{% for x in [2, 'a', 3] | map('abs') %}{{ x }}{% break %}{% endfor %}
+{% for x in [2, 'a', 3] | map('abs') %}{{ x }}{% endfor %}
+{{ '{:#.0%}'.format(0.5) }} {{ 'abc' % range(5) }} {{ 'abc' % [1] }}
 {{ range(3).q.r }}
 {{ namespace(a=1).q.r }}
 {% set loop = 1 %}{{ loop }}
