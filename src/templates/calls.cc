@@ -96,7 +96,6 @@ Value Render::apply_filter(const Node& n, const Value& input) {
   offset_ = n.offset;
   const Row* row = program_.rows[static_cast<std::size_t>(n.c)];
   if (!row) fail("No filter named '" + std::string(program_.names[static_cast<std::size_t>(n.d)].text.text()) + "'.");
-  if (input.is(Kind::string)) work(input.string->size);
   return invoke(*this, *row, input, values.arguments());
 }
 

@@ -22,6 +22,9 @@ constexpr Switch kSwitches[] = {
     {"thinking_mode", "\"enabled\"", "\"disabled\""},
     {"reasoning_effort", "\"low\"", "\"high\""},
     {"thinking_effort", "\"low\"", "\"high\""},
+    {"reasoning_strength", "\"low\"", "\"high\""},
+    {"skip_thinking", "true", "false"},
+    {"thinking_option", "\"on\"", "\"off\""},
     {"thinking_budget", "0", "512"},
     {"reasoning", "true", "false"},
     {"add_thoughts", "true", "false"},
@@ -109,6 +112,12 @@ void probe_reasoning(const Prober& prober, Capabilities& c) {
   const std::string thought = R"({"role": "assistant", "content": "probe_answer", "reasoning_content": "probe_thought"})";
   c.reasoning = has(prober.text(joined({kUser, thought}), false, {}, false), "probe_thought") ||
                 has(prober.text(joined({kUser, thought, kUser})), "probe_thought");
+  if (!c.reasoning && c.tool_calls) {  // some show it only until the calls that came of it are answered
+    const std::string calls = call("probe_tool", kFirst, c.object_arguments ? kObject : kText);
+    const std::string working =
+        R"({"role": "assistant", "content": "", "reasoning_content": "probe_thought", "tool_calls": [)" + calls + "]}";
+    c.reasoning = has(prober.text(joined({kUser, working, result("probe_tool", kFirst, "probe_result")}), true), "probe_thought");
+  }
   const auto plain = prober.text(kUser), open = prober.text(kUser, false, {}, false);
   if (plain && open && plain->starts_with(*open)) {
     const std::string tail = plain->substr(open->size());

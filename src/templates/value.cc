@@ -1,8 +1,10 @@
 #include "templates/value.h"
 
 #include <algorithm>
+#include <bit>
 #include <cstring>
 #include <functional>
+#include <random>
 
 #include "templates/big_integer.h"
 #include "templates/operators.h"
@@ -43,6 +45,55 @@ thread_local std::unique_ptr<std::byte[]> spare_chunk;  // of kChunk bytes: the 
 
 std::size_t mix(std::size_t h) { return h ^ (h >> 29); }
 
+// SipHash-1-3 (Aumasson and Bernstein, 2012) under a key drawn once a process: whoever writes the keys of a JSON object must not be able to
+// give them all one hash, and make each search a walk.
+class Sip {
+ public:
+  static std::size_t hash(std::string_view text) {
+    static const Key key;
+    Sip s(key);
+    std::size_t at = 0;
+    for (; at + 8 <= text.size(); at += 8) s.add(word(text.data() + at, 8));
+    s.add(word(text.data() + at, text.size() - at) | std::uint64_t{text.size()} << 56);
+    s.c_ ^= 0xff;
+    for (int i = 0; i < 3; ++i) s.round();
+    return s.a_ ^ s.b_ ^ s.c_ ^ s.d_;
+  }
+
+ private:
+  struct Key {
+    Key() {
+      std::random_device random;
+      for (std::uint64_t* half : {&low, &high}) *half = std::uint64_t{random()} << 32 | random();
+    }
+    std::uint64_t low, high;
+  };
+
+  explicit Sip(const Key& key)
+      : a_(key.low ^ 0x736f6d6570736575),
+        b_(key.high ^ 0x646f72616e646f6d),
+        c_(key.low ^ 0x6c7967656e657261),
+        d_(key.high ^ 0x7465646279746573) {}
+  static std::uint64_t word(const char* bytes, std::size_t size) {
+    std::uint64_t w = 0;
+    std::memcpy(&w, bytes, size);
+    return w;
+  }
+  void round() {
+    a_ += b_, b_ = std::rotl(b_, 13) ^ a_, a_ = std::rotl(a_, 32);
+    c_ += d_, d_ = std::rotl(d_, 16) ^ c_;
+    a_ += d_, d_ = std::rotl(d_, 21) ^ a_;
+    c_ += b_, b_ = std::rotl(b_, 17) ^ c_, c_ = std::rotl(c_, 32);
+  }
+  void add(std::uint64_t w) {
+    d_ ^= w;
+    round();
+    a_ ^= w;
+  }
+
+  std::uint64_t a_, b_, c_, d_;
+};
+
 }  // namespace
 
 Heap::~Heap() {
@@ -75,7 +126,7 @@ const Value* Dict::find(std::string_view key) const {
       if (same_text(entries[i].key, key)) return &entries[i].value;
     return nullptr;
   }
-  std::size_t slot = mix(std::hash<std::string_view>{}(key)) & (index_size - 1);
+  std::size_t slot = Sip::hash(key) & (index_size - 1);
   for (; index[slot] != 0; slot = (slot + 1) & (index_size - 1))
     if (same_text(entries[index[slot] - 1].key, key)) return &entries[index[slot] - 1].value;
   return nullptr;
@@ -97,7 +148,7 @@ const Value* Dict::find(const Value& key) const {
 std::size_t hash(const Value& v, int depth) {
   count_work(1);
   switch (v.kind) {
-    case Kind::string: return mix(std::hash<std::string_view>{}(v.text()));
+    case Kind::string: return Sip::hash(v.text());
     case Kind::big: return mix(std::hash<double>{}(BigInteger::of(v).real()));
     case Kind::boolean: return mix(std::hash<double>{}(v.boolean));
     case Kind::integer: return mix(std::hash<double>{}(static_cast<double>(v.integer)));

@@ -205,6 +205,7 @@ def main():
         run("chat templates", [python, HERE / "templates_conformance.py", models / "templates", *npm_folders(args.offline), *args.templates, "--driver", driver, *verbose], results)
     if "random" in wanted:
         run("template snippets", [python, HERE / "templates_random.py", "--driver", driver, "--count", args.count * 5, *verbose], results)
+        run("whole templates", [python, HERE / "templates_programs.py", "--driver", driver, "--count", args.count * 5, *verbose], results)
     print()
     for name, last, holds in results:
         print(f"{'ok  ' if holds else 'MISS'}  {name}: {last}")

@@ -67,6 +67,14 @@ TEST(Capabilities, see_that_one_call_is_all) {
                    .parallel_tool_calls);
 }
 
+TEST(Capabilities, see_reasoning_that_is_shown_beside_tool_calls_only) {
+  const Capabilities c =
+      of("{% for m in messages %}{{ m.content }}{% for t in m.tool_calls or [] %}{{ m.reasoning_content }}{{ t.function.name }}"
+         "{{ t.function.arguments | tojson }}{% endfor %}{% endfor %}{{ reasoning_strength }}");
+  EXPECT_TRUE(c.reasoning);
+  EXPECT_EQ(c.switches, std::vector<std::string>{"reasoning_strength"});
+}
+
 TEST(Capabilities, see_reasoning_and_what_switches_it) {
   const Capabilities c =
       of("{% for m in messages %}{{ m.content }}{{ m.reasoning_content }}{% endfor %}"

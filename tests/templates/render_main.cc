@@ -1,5 +1,5 @@
 // Renders templates for the conformance and speed scripts: JSON lines {"source": …, "context": …, "now": …} on stdin, {"text": …} or
-// {"error": …} on stdout. With "times": N also "seconds", the least time of one render of N, without compiling.
+// {"error": …} on stdout. "milliseconds" is the budget of time. With "times": N also "seconds", the least time of one render of N, without compiling.
 #include <algorithm>
 #include <chrono>
 #include <iostream>
@@ -28,6 +28,7 @@ Value answer(Heap& heap, const std::string& line) {
     const Value& context = *job.dict->find("context");
     Budget budget;
     if (const Value* now = job.dict->find("now")) budget.now = now->integer;
+    if (const Value* time = job.dict->find("milliseconds")) budget.time = std::chrono::milliseconds(time->integer);
     const Template chat{std::string(job.dict->find("source")->text())};
     set(heap, *result, "text", make_string(heap, chat.render(context, budget)));
     if (const Value* times = job.dict->find("times"))
