@@ -92,9 +92,16 @@ void sort_by_key(Render& r, std::vector<Keyed>& all, bool reverse, bool in_list 
   });
 }
 
+// Python's sort takes any int that fits one of C.
+bool reversed_order(const Value& v) {
+  const std::int64_t i = integer(v, 0);
+  if (i != static_cast<std::int32_t>(i)) bad_argument("Python int too large to convert to C int");
+  return i != 0;
+}
+
 Value sort(Render& r, const Value& self, const Value* a, Args) {
   std::vector<Keyed> all = keyed(r, self, a[2], flag(a[1]), Value::none(), true);
-  sort_by_key(r, all, a[0].given() && as_index(a[0]) != 0, true);
+  sort_by_key(r, all, reversed_order(a[0]), true);
   List* result = make_list(r.heap(), all.size());
   for (const Keyed& k : all) append(r.heap(), *result, k.item);
   return Value::of(result);
@@ -114,7 +121,7 @@ Value dict_sort(Render& r, const Value& self, const Value* a, Args) {
     const Value& key = by == "key" ? entry.key : entry.value;
     all.push_back({flag(a[0]) ? key : folded(r, key), Value::of(pair)});
   }
-  sort_by_key(r, all, a[2].given() && as_index(a[2]) != 0);
+  sort_by_key(r, all, reversed_order(a[2]));
   List* result = make_list(r.heap(), all.size());
   for (const Keyed& k : all) append(r.heap(), *result, k.item);
   return Value::of(result);

@@ -342,6 +342,12 @@ bool contains(Heap& heap, const Value& container, const Value& item) {
     case Kind::undefined: return false;
     default: {
       if (!is_iterable(container)) fail("argument of type " + quoted_type(container) + " is not iterable");
+      if (is_set(container)) {  // these hash what is looked for, and fail where it has no hash
+        const bool pair = is_tuple(item) && item.list->size == 2;
+        if (container.list->type == Sequence::keys) hash(item);
+        if (container.list->type == Sequence::items && !pair) return false;
+        if (container.list->type == Sequence::items) hash(item.list->at(0));
+      }
       const List* items = iterate(heap, container);
       for (std::size_t i = 0; i < items->size; ++i)
         if (equal(items->at(i), item)) return true;

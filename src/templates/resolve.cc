@@ -454,7 +454,7 @@ class Resolver {
   }
   bool find_constant(const Node& n) {
     switch (n.kind) {
-      case NodeKind::constant: return true;
+      case NodeKind::constant: return !program_.constants[static_cast<std::size_t>(n.a)].is(Kind::undefined);  // as of an `if` without else
       case NodeKind::item:
       case NodeKind::slice:
       case NodeKind::constant_slice:

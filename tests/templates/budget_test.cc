@@ -2,15 +2,19 @@
 #include <gtest/gtest.h>
 
 #include <chrono>
+#include <ctime>
 
 #include "templates/template.h"
 
 namespace quern::templates {
 namespace {
 
+// Of the processor, which other programs do not change.
+double seconds() { return static_cast<double>(std::clock()) / CLOCKS_PER_SEC; }
+
 // The code of the failure; fails the test if there is none or it takes long.
 Code failure(const std::string& source, Budget budget = {}) {
-  const auto start = std::chrono::steady_clock::now();
+  const double start = seconds();
   Heap heap;
   Code code = Code::internal;
   try {
@@ -20,7 +24,7 @@ Code failure(const std::string& source, Budget budget = {}) {
     code = error.code();
     EXPECT_NE(std::string(error.what()).find("line "), std::string::npos) << error.what();
   }
-  EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::seconds(10)) << source.substr(0, 80);
+  EXPECT_LT(seconds() - start, 10) << source.substr(0, 80);
   return code;
 }
 
@@ -128,10 +132,10 @@ TEST(TemplateBudget, stops_a_dict_of_keys_that_all_have_one_hash) {
 TEST(TemplateBudget, many_named_arguments_take_no_square_of_their_number) {
   std::string named;
   for (int i = 0; i < 100000; ++i) named += (i == 0 ? "a" : ",a") + std::to_string(i) + "=1";
-  const auto start = std::chrono::steady_clock::now();
+  const double start = seconds();
   Heap heap;
   EXPECT_EQ(Template("{{ dict(" + named + ") | length }}").render(Value::of(make_dict(heap))), "100000");
-  EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::seconds(5));
+  EXPECT_LT(seconds() - start, 5);
   Budget budget;
   budget.time = std::chrono::milliseconds(200);
   EXPECT_EQ(failure("{% macro m(" + named + ") %}{% endmacro %}{{ m(" + named + ") }}", budget), Code::resource_exhausted);
@@ -152,6 +156,36 @@ TEST(TemplateBudget, stops_huge_integers) {
       Code::resource_exhausted);
 }
 
+TEST(TemplateBudget, holds_inside_of_one_filter_or_method) {
+  Budget budget;
+  budget.time = std::chrono::milliseconds(200);
+  const auto again = [](const std::string& use) { return "{% for i in range(100000) %}{% set _ = " + use + " %}{% endfor %}"; };
+  for (const std::string use : {"s | urlize", "s | pprint", "s | wordwrap(3)", "s | striptags", "s | urlencode", "s | wordcount",
+                                "s.upper() is upper", "s.isprintable()", "s.swapcase()", "s | tojson", "s | truncate(5)",
+                                "s.translate({97: 'b'})", "s | batch(3)", "s[::-1]", "s.format(1)", "s.isascii()"})
+    EXPECT_EQ(failure("{% set s = 'ab@c.de' * 300000 %}" + again(use), budget), Code::resource_exhausted) << use;
+  for (const std::string use :
+       {"d.keys() == d.copy().keys()", "d.items() == d.copy().items()", "d | dictsort", "d | tojson(sort_keys=true)", "d == d.copy()",
+        "dict(**d)", "d.keys().isdisjoint([1] * 30000)", "d | pprint"})
+    EXPECT_EQ(failure("{% set d = {} %}{% for i in range(30000) %}{% set _ = d.update({'k' ~ i: i}) %}{% endfor %}" + again(use), budget),
+              Code::resource_exhausted)
+        << use;
+  EXPECT_EQ(failure("{{ [1] | tojson(indent=10**9) }}"), Code::resource_exhausted);
+  EXPECT_EQ(failure("{{ [1] | slice(10**9) | list }}"), Code::resource_exhausted);
+  EXPECT_EQ(failure("{{ ('a' * 10000000) | wordwrap(1, true, 'x' * 1000) | length }}"), Code::resource_exhausted);
+  EXPECT_EQ(failure("{{ '%.*s' % (10**9, 'x') }}"), Code::resource_exhausted);
+  EXPECT_EQ(failure("{% block a %}{{ self.a() }}{{ self.a() }}{% endblock %}"), Code::resource_exhausted);
+}
+
+TEST(TemplateBudget, many_branches_take_no_square_of_the_names_they_set) {
+  std::string source;
+  for (int i = 0; i < 20000; ++i)
+    source += "{% if a %}{% set n" + std::to_string(i) + " = 1 %}{% elif b %}{{ n" + std::to_string(i / 2) + " }}{% endif %}";
+  const double start = seconds();
+  const Template chat(source);
+  EXPECT_LT(seconds() - start, 5);
+}
+
 TEST(TemplateBudget, counts_what_generators_remember) {
   EXPECT_EQ(
       failure("{% for i in range(99999) %}{% set x = 5 | map('upper') %}{% set y = 5 | select %}{% set z = 5 | reject %}{% endfor %}"
@@ -162,14 +196,14 @@ TEST(TemplateBudget, counts_what_generators_remember) {
 
 TEST(TemplateBudget, searches_texts_in_time_that_grows_with_their_size_alone) {
   const std::string many = "{% set a = 'a' * 2000000 %}{% set m = 'a' * 1000000 %}{% set b = m ~ 'b' %}{% set c = 'b' ~ m %}";
-  const auto start = std::chrono::steady_clock::now();
+  const double start = seconds();
   Heap heap;
   EXPECT_EQ(
       Template(many + "{{ a.find(b) }} {{ a.rfind(c) }} {{ b in a }} {{ a.count(b) }} {{ a.split(b) | length }} {{ a.rsplit(c) | length }} "
                       "{{ a.partition(b)[1] }}{{ a.rpartition(c)[1] }}{{ a.replace(b, '') | length }}")
           .render(Value::of(make_dict(heap))),
       "-1 -1 False 0 1 1 2000000");
-  EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::seconds(5));
+  EXPECT_LT(seconds() - start, 5);
   Budget budget;
   budget.time = std::chrono::milliseconds(200);
   EXPECT_EQ(failure(many + "{{ a.strip(c.replace('a', 'c') ~ 'a') }}", budget), Code::resource_exhausted);
@@ -220,9 +254,9 @@ TEST(TemplateParser, stops_ten_megabytes_of_opening_braces) {
 }
 
 TEST(TemplateParser, reads_many_conditionals_in_time_that_grows_with_their_number) {
-  const auto start = std::chrono::steady_clock::now();
+  const double start = seconds();
   const Template chat(times(100000, "{{ a if b }}\n"));
-  EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::seconds(5));
+  EXPECT_LT(seconds() - start, 5);
 }
 
 TEST(TemplateParser, says_line_and_column) {

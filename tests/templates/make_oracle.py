@@ -54,6 +54,10 @@ SNIPPETS = {
 {{ s | attr('__class__') | length }}{{ d | attr('a') is defined }}
 {{ d.keys() == {'b': 0, 'a': 0, 'C': 0}.keys() }}{{ d.keys() == d.items() }}{{ d.items() == d.copy().items() }}{{ d.values() == d.values() }}
 {{ {d.keys(): 1} }}
+{{ [none] in d.keys() }}
+{{ 5 in d.items() }}{{ ('a', 2) in d.items() }}{{ ('a', 3) in d.items() }}
+{{ 'x' if (2.5[:1]) }}
+{{ l | sort(9223372036854775807) }}
 {{ d.values() in {1: 2} }}{{ {'a': 1}.get(d.values()) }}
 {{ d.get(d.items()) }}
 {{ 125.0 | round(-1) }} {{ 135 | round(-1) }} {{ 12345.678 | round(-3) }} {{ 5e22 | round(-22) }} {{ 1e300 | round(-299) }} {{ 0.5 | round }} {{ 1.5 | round }} {{ 2.675 | round(2) }} {{ -5.0 | round(-1) }} {{ 50.0 | round(-2) }} {{ 51.0 | round(-2) }} {{ 1e22 | round(-400) }} {{ 2.5 | round(none) }}
