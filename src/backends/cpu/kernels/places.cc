@@ -1,11 +1,10 @@
-// Kernels that move rows to or from a place that an index names: embedding, take_rows, kv_write; and rope, which turns rows in place.
+// Kernels that take rows from where an index says: embedding, take_rows; and rope, which turns rows in place.
 #include <algorithm>
 #include <cstring>
 
 #include "backends/cpu/function_kernel.h"
 #include "backends/cpu/weight_store.h"
 #include "dtypes/dequantize.h"
-#include "ops/kv_layout.h"
 
 namespace quern::cpu {
 namespace {
@@ -46,21 +45,6 @@ constexpr KernelFunctions kTakeRows{
       }
     }};
 
-constexpr KernelFunctions kKvWrite{
-    "kv_write", [](const ir::Call& call) { return plan::Split{call.in(1).dims[0], 2.0 * double(call.in(1).dims[1] * call.in(1).dims[2])}; },
-    [](const ir::Call& call, std::int64_t begin, std::int64_t end, std::byte*) noexcept {
-      const auto &cache = call.out(0), &x = call.in(1);
-      const ops::KvLayout layout = ops::kv_layout(cache, call.node->integer("transposed") != 0);
-      const std::int64_t heads = x.dims[1], bytes = layout.bytes(), stride = cache.outer_stride();
-      for (std::int64_t t = begin; t < end; ++t) {
-        const std::int64_t slot = call.in(2).as<std::int32_t>()[t], block = slot / layout.tokens;
-        if (slot < 0) continue;
-        if (block >= cache.dims[0]) return call.fail("a slot is outside the cache");
-        for (std::int64_t h = 0; h < heads; ++h)
-          layout.store(cache.data + block * stride + h * bytes, slot % layout.tokens, x.as<float>() + (t * heads + h) * layout.dim);
-      }
-    }};
-
 /// Each element is two multiplications and an addition, in that order, whatever the vector width: the compiler may vectorise it freely.
 constexpr KernelFunctions kRope{
     "rope", [](const ir::Call& call) { return plan::Split{call.in(0).dims[0], 1.0 * double(call.in(0).dims[1] * call.in(0).dims[2])}; },
@@ -98,7 +82,6 @@ std::unique_ptr<plan::Kernel> lower_embedding(const ir::Node& node, WeightStore&
   return std::make_unique<EmbeddingKernel>(node.inputs[0]->constant == nullptr ? nullptr : store.lookup(*node.inputs[0]));
 }
 std::unique_ptr<plan::Kernel> lower_take_rows(const ir::Node&) { return make_kernel(kTakeRows); }
-std::unique_ptr<plan::Kernel> lower_kv_write(const ir::Node&) { return make_kernel(kKvWrite); }
 std::unique_ptr<plan::Kernel> lower_rope(const ir::Node&) { return make_kernel(kRope); }
 
 }  // namespace quern::cpu
