@@ -166,7 +166,7 @@ Value integers(Heap& heap, Operator op, const Value& x, const Value& y) {
         if (b > 0) return Value::of(floor_divide(a, b));
         break;
       case Operator::modulo:
-        if (b > 0) return Value::of(a - floor_divide(a, b) * b);
+        if (b > 0) return Value::of(a % b < 0 ? a % b + b : a % b);
         break;
       default: break;
     }
