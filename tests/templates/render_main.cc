@@ -1,5 +1,6 @@
 // Renders templates for the conformance and speed scripts: JSON lines {"source": …, "context": …, "now": …} on stdin, {"text": …} or
-// {"error": …} on stdout. "milliseconds" is the budget of time. With "times": N also "seconds", the least time of one render of N, without compiling.
+// {"error": …} on stdout. "milliseconds" is the budget of time. With "times": N also "seconds", the least time of one render of N, without
+// compiling.
 #include <algorithm>
 #include <chrono>
 #include <iostream>
