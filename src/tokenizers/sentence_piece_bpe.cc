@@ -22,6 +22,7 @@
 namespace quern::tokenizers {
 namespace {
 
+constexpr std::string_view kSpace = "\xE2\x96\x81";
 constexpr std::size_t kMaxMerged = 512;  // longer tokens are not merged to, so that looking one up has a bound
 
 class SentencePieceBpe final : public Tokenizer {
@@ -145,6 +146,12 @@ class SentencePieceBpe final : public Tokenizer {
   };
 
   void encode_text(std::string_view text, std::vector<Id>& ids) const override {
+    // A U+2581 in the text is a space, also where that makes a token that users define, which GGUF spells with spaces.
+    if (!squeeze_ && text.find(kSpace) != text.npos) {
+      std::string spaced;
+      detail::append_unescaped(text, spaced);
+      return encode_valid(spaced, {}, false, ids);
+    }
     const detail::ScratchPool<Scratch>::Lease scratch(scratch_);
     const std::size_t first = ids.size();
     normalize(text, scratch->text);
@@ -163,13 +170,13 @@ class SentencePieceBpe final : public Tokenizer {
     }
   }
 
-  /// The text that is merged: with its prefix, every U+2581 as the space that it is in a vocabulary.
+  /// The text that is merged: with its prefix, and where spaces are squeezed every U+2581 as the space that it is in a vocabulary.
   void normalize(std::string_view text, std::string& out) const {
     out.clear();
     if (squeeze_) text.remove_prefix(std::min(text.find_first_not_of(' '), text.size()));
     if (text.empty()) return;
     if (space_prefix_) out += ' ';
-    if (!squeeze_) return detail::append_unescaped(text, out);
+    if (!squeeze_) return void(out += text);
     for (std::size_t at = 0; at < text.size();) {
       const std::size_t space = std::min(text.find(' ', at), text.size() - 1) + 1;
       detail::append_unescaped(text.substr(at, space - at), out);

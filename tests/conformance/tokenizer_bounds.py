@@ -1,13 +1,12 @@
 #!/usr/bin/env python3
 """Words of 10 MB for every kind of tokenizer, in bounded time and memory; and RWKV's tokenizer, on a vocabulary made here.
 
-  tokenizer_bounds.py MODELS_FOLDER [--quern build/release/bin/quern] [--count 2000] [--seed 1] [-v]
+  tokenizer_bounds.py MODELS_FOLDER [--quern build/release/bin/quern] [--count 10000] [--seed 1] [-v]
 
 MODELS_FOLDER has the vocabularies of llama.cpp's source package. A word is of one letter, of random letters, or of random characters outside
 ASCII; a program that takes more than a minute of CPU time or 4 GiB fails. The oracle of RWKV is its definition: at each place the longest
 token. Needs: pip install gguf. Exit status 1 when anything fails.
 """
-import argparse
 import json
 import pathlib
 import random
@@ -18,6 +17,7 @@ import tempfile
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
 from tokenizer_strings import make_strings  # noqa: E402
+from tokenizer_suite import Quern, parse_arguments  # noqa: E402
 
 KINDS = {"byte-level BPE": "gpt-2", "BPE over characters": "gemma-4", "SentencePiece BPE": "llama-spm", "Unigram": "nomic-bert-moe", "WordPiece": "bert-bge"}
 WORD = 10_000_000
@@ -59,12 +59,6 @@ def longest_match(ids: dict[bytes, int], data: bytes) -> list[int]:
     return out
 
 
-def quern_lines(program: str, model: pathlib.Path, values: list, *flags: str) -> list[dict]:
-    text = "".join(json.dumps(v) + "\n" for v in values)
-    done = subprocess.run([program, "tokenize", str(model), "--lines-json", *flags], input=text.encode(), stdout=subprocess.PIPE, check=True)
-    return [json.loads(line) for line in done.stdout.splitlines()]
-
-
 def words(r: random.Random) -> dict[str, str]:
     letters = bytes(r.choices(b"abcdefghijklmnopqrstuvwxyz", k=WORD)).decode()
     return {"one letter": "a" * WORD, "random letters": letters, "no ASCII": "".join(r.choices("éßжשع日本語한🦆", k=WORD // 3))}
@@ -76,13 +70,8 @@ def limit() -> None:
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("models", type=pathlib.Path)
-    parser.add_argument("--quern", default="build/release/bin/quern")
-    parser.add_argument("--count", type=int, default=2000)
-    parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("-v", "--verbose", action="store_true")
-    a = parser.parse_args()
+    a = parse_arguments(__doc__)
+    folder_of_models = a.paths[0]
     r = random.Random(a.seed)
     held = total = 0
     with tempfile.TemporaryDirectory() as folder:
@@ -90,14 +79,14 @@ def main() -> int:
         strings = make_strings(a.count, a.seed)
         ids = make_rwkv(rwkv, strings[: max(a.count // 2, 1)], r)
         wanted = [longest_match(ids, s.encode()) for s in strings]
-        got = [x["ids"] for x in quern_lines(a.quern, rwkv, strings, "--no-special")]
-        texts = [x["text"] for x in quern_lines(a.quern, rwkv, wanted)]
+        quern = Quern(a.quern, rwkv)
+        got, texts = quern.encode(strings, "--no-special"), quern.decode(wanted)
         for what, ours, theirs in (("encode", got, wanted), ("decode", texts, strings)):
             wrong = [i for i in range(len(strings)) if ours[i] != theirs[i]]
             held, total = held + len(strings) - len(wrong), total + len(strings)
             print(f"RWKV, {what}: {len(strings) - len(wrong)} of {len(strings)} equal", flush=True)
             for i in wrong[: 5 if a.verbose else 0]: print(f"  {strings[i]!r}\n    quern     {ours[i]!r}\n    reference {theirs[i]!r}")
-        models = {kind: a.models / f"ggml-vocab-{name}.gguf" for kind, name in KINDS.items()} | {"RWKV": rwkv}
+        models = {kind: folder_of_models / f"ggml-vocab-{name}.gguf" for kind, name in KINDS.items()} | {"RWKV": rwkv}
         for name, word in words(r).items():
             line = (json.dumps(word, ensure_ascii=False) + "\n").encode()
             for kind, model in models.items():

@@ -3,8 +3,9 @@
 
   tokenizer_conformance.py FILE.gguf|FOLDER... [--quern build/release/bin/quern] [--count 10000] [--seed 1] [--llama-cpp SOURCE_FOLDER] [-v]
 
-Needs: pip install tokenizers gguf unicodedata2==16.0.0. What is compared, as far as it can be for a file:
+Needs: pip install tokenizers sentencepiece gguf unicodedata2==16.0.0. What is compared, as far as it can be for a file:
   - the vectors beside it, FILE.gguf.inp and .out (llama.cpp's source package has them in models/);
+  - for SentencePiece's and BERT's vocabularies, generated strings against `sentencepiece` and `tokenizers`, plain, and decoding;
   - for byte-level BPE, and for BPE over characters (Gemma 4), generated strings against `tokenizers`: ids with special tokens parsed and
     plain, malformed UTF-8, and the text that ids become;
   - against llama.cpp, where --llama-cpp says where it is (build/bin/libllama.so, or LLAMA_CPP_LIB_PATH, and python_llama_cpp/).
@@ -15,9 +16,7 @@ tables, and bytes that the vocabulary has no token for (`tokenizers` drops them 
 Python's own tables lack. Left out of decoding are added tokens whose text is also a spelling of bytes, such as "õ": `tokenizers` makes bytes
 of what it encoded as that text. Exit status 1 when anything differs.
 """
-import argparse
 import ctypes
-import json
 import os
 import pathlib
 import random
@@ -31,10 +30,12 @@ import unicodedata2
 from gguf import GGUFReader
 from tokenizers import AddedToken, Tokenizer, decoders, models, normalizers, pre_tokenizers
 
-sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "tokenizers"))
+sys.path[:0] = [str(pathlib.Path(__file__).resolve().parent), str(pathlib.Path(__file__).resolve().parent.parent / "tokenizers")]
 import make_oracle  # noqa: E402
+from sentence_piece_file import model_file  # noqa: E402
+from tokenizer_suite import Quern, Report, parse_arguments, random_ids  # noqa: E402
 
-UNKNOWN, CONTROL, USER_DEFINED = 2, 3, 4
+NORMAL, UNKNOWN, CONTROL, USER_DEFINED = 1, 2, 3, 4
 TURN_ENDS = {"<|endoftext|>", "<|im_end|>", "<|eot_id|>"}  # control tokens whatever the file says
 VECTOR_END = "\n__ggml_vocab_test__\n"
 
@@ -57,6 +58,9 @@ class Vocabulary:
         self.pre = first_names().get(pre, pre) if self.model in ("gpt2", "gemma4") else self.model
         self.tokens, self.types, self.merges = get("tokens"), get("token_type"), get("merges")
         self.types = self.types or [1] * len(self.tokens)
+        self.scores = get("scores", [0.0] * len(self.tokens))
+        self.charsmap = bytes(c & 255 for c in get("precompiled_charsmap", []))
+        self.dummy_prefix, self.squeezes = get("add_space_prefix", True), get("remove_extra_whitespaces", False)
         self.types = [CONTROL if t in TURN_ENDS else kind for t, kind in zip(self.tokens, self.types)]
 
     @property
@@ -75,10 +79,24 @@ class Vocabulary:
             t.normalizer = normalizers.Replace(" ", "▁")
             t.decoder = decoders.Sequence([decoders.Replace("▁", " "), decoders.ByteFallback(), decoders.Fuse()])
         else:
+            if self.pre in make_oracle.COMPOSED: t.normalizer = normalizers.NFC()
             t.pre_tokenizer = make_oracle.pre_tokenizer(self.pre)
             t.decoder = decoders.ByteLevel()
         t.add_special_tokens([AddedToken(x, special=True, normalized=False) for x in self.texts(CONTROL) + self.texts(UNKNOWN)])
         t.add_tokens([AddedToken(x, special=False, normalized=False) for x in self.texts(USER_DEFINED)])
+        return t
+
+    def sentence_piece(self) -> bytes:
+        return model_file(self.tokens, self.scores, self.types, self.model == "t5", self.charsmap, self.dummy_prefix, self.squeezes)
+
+    def word_piece(self) -> Tokenizer:
+        """As BERT has it; GGUF marks tokens that begin a word."""
+        spelled = [t if kind != NORMAL else t[1:] if t.startswith("▁") else "##" + t for t, kind in zip(self.tokens, self.types)]
+        t = Tokenizer(models.WordPiece({t: i for i, t in enumerate(spelled)}, unk_token="[UNK]", max_input_chars_per_word=100))
+        cased = any("A" <= c <= "Z" for t, kind in zip(self.tokens, self.types) if kind == NORMAL for c in t)
+        t.normalizer = normalizers.BertNormalizer(lowercase=not cased)
+        t.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
+        t.decoder = decoders.WordPiece()
         return t
 
     def missing_bytes(self) -> set[int]:
@@ -107,14 +125,6 @@ def make_strings(count: int, seed: int, specials: list[str]) -> list[str]:
             case 3: return "".join(chr(r.randrange(33, 127)) for _ in range(r.randrange(1, 14)))
             case _: return make_oracle.make_string(r)
     return ["".join(piece() + " " * (r.random() < 0.3) for _ in range(r.randrange(1, 7))) for _ in range(count)]
-
-
-def quern_lines(program: str, model: str, values: list, *flags: str) -> list[dict]:
-    lines = "".join(json.dumps(v) + "\n" for v in values)
-    out = subprocess.run([program, "tokenize", model, "--lines-json", *flags], input=lines.encode(), stdout=subprocess.PIPE, check=True).stdout
-    answers = [json.loads(line) for line in out.splitlines()]
-    assert len(answers) == len(values), f"{len(answers)} answers to {len(values)} lines"
-    return answers
 
 
 def spoil(strings: list[str], seed: int) -> list[bytes]:
@@ -155,28 +165,41 @@ class LlamaCpp:
         return self.lib.llama_tokenize(self.vocab, data, len(data), self.buffer, len(self.buffer), False, parse_special)
 
 
-class Report:
-    def __init__(self, verbose: bool): self.verbose, self.failures = verbose, 0
-
-    def compare(self, name: str, rows: list[tuple]) -> None:
-        wrong = [row for row in rows if row[1] != row[2]]
-        self.failures += len(wrong)
-        print(f"{name}: {len(rows) - len(wrong)} of {len(rows)} equal", flush=True)
-        for given, ours, theirs in wrong[: 5 if self.verbose else 0]: print(f"  {given!r}\n    quern {ours}\n    other {theirs}")
+def plain_text(path: pathlib.Path, name: str, vocabulary: Vocabulary, a, report: Report) -> None:
+    """SentencePiece's and BERT's vocabularies, whose libraries parse no control tokens out of text. Words that users define are left out: the
+    text behind them begins anew in GGUF, and in the models' own tokenizers, but not for SentencePiece."""
+    words = [t for t in vocabulary.texts(USER_DEFINED) if t.strip(" \t\n▁")]
+    strings = [s.replace("\0", "") for s in make_strings(a.count, a.seed, vocabulary.texts(CONTROL)[:50])]
+    strings = [s for s in strings if not any(w in s for w in words)]
+    quern, flags = Quern(a.quern, path), ["--no-special"]
+    if vocabulary.model == "bert":
+        reference = vocabulary.word_piece()
+        library, theirs = "tokenizers", [e.ids for e in reference.encode_batch(strings, add_special_tokens=False)]
+        decode = lambda row: reference.decode(row, skip_special_tokens=False)
+        known, flags = [i for i, kind in enumerate(vocabulary.types) if kind == NORMAL], []
+    else:
+        from sentencepiece import SentencePieceProcessor
+        reference = SentencePieceProcessor(model_proto=vocabulary.sentence_piece())
+        library, theirs, decode = "sentencepiece", reference.encode(strings), reference.decode
+        known = [i for i, kind in enumerate(vocabulary.types) if kind in (NORMAL, USER_DEFINED) and reference.id_to_piece(i) == vocabulary.tokens[i]]
+    report.compare(f"{name}, {library}", strings, quern.encode(strings, "--no-special"), theirs)
+    rows = [row for row in theirs if row] + [[known[i] for i in row] for row in random_ids(len(known), a.count // 4, a.seed)]
+    report.compare(f"{name}, decode, {library}", rows, quern.decode(rows, *flags), [decode(row) for row in rows])
 
 
 def compare_file(path: pathlib.Path, a, report: Report) -> None:
     model, name = str(path), path.name.removesuffix(".gguf").removeprefix("ggml-vocab-")
+    quern = Quern(a.quern, path)
     vectors = path.with_name(path.name + ".inp")
     if vectors.exists():
         with open(vectors, encoding="utf-8", newline="") as f: texts = f.read().split(VECTOR_END)
         with open(path.with_name(path.name + ".out"), encoding="utf-8") as f: rows = f.read().split("\n")
         texts = texts[:-1] if not texts[-1] else texts
-        ours = [x["ids"] for x in quern_lines(a.quern, model, texts, "--no-special")]
-        report.compare(f"{name}, vectors", list(zip(texts, ours, [[int(i) for i in row.split()] for row in rows])))
+        report.compare(f"{name}, vectors", texts, quern.encode(texts, "--no-special"), [[int(i) for i in row.split()] for row in rows])
     vocabulary = Vocabulary(model)
     reference = vocabulary.hugging_face() if vocabulary.has_oracle else None
     peer = LlamaCpp(a.llama_cpp, model) if a.llama_cpp else None
+    if vocabulary.model in ("bert", "llama", "t5") and not peer: return plain_text(path, name, vocabulary, a, report)
     if not reference and not peer: return
     strings = make_strings(a.count, a.seed, (vocabulary.texts(CONTROL) + vocabulary.texts(USER_DEFINED))[:50])
     missing = vocabulary.missing_bytes()
@@ -187,37 +210,32 @@ def compare_file(path: pathlib.Path, a, report: Report) -> None:
         return not newer and not missing.intersection(text.encode())
 
     for flags in ([], ["--no-special"]):
-        ours = [x["ids"] for x in quern_lines(a.quern, model, strings, *flags)]
+        ours = quern.encode(strings, *flags)
         what = f"special tokens {'plain' if flags else 'parsed'}"
         if reference:
             reference.encode_special_tokens = bool(flags)
             theirs = [e.ids for e in reference.encode_batch(strings, add_special_tokens=False)]
-            report.compare(f"{name}, {what}, tokenizers", list(zip(strings, ours, theirs)))
-        if peer: report.compare(f"{name}, {what}, llama.cpp", [(s, o, peer.ids(s, not flags)) for s, o in zip(strings, ours) if peer_can(s)])
+            report.compare(f"{name}, {what}, tokenizers", strings, ours, theirs)
+        if peer:
+            able = [i for i, s in enumerate(strings) if peer_can(s)]
+            given = [strings[i] for i in able]
+            report.compare(f"{name}, {what}, llama.cpp", given, [ours[i] for i in able], [peer.ids(s, not flags) for s in given])
     if not reference: return
     spoilt = spoil(strings, a.seed)
-    ours = [x["ids"] for x in quern_lines(a.quern, model, [{"bytes": list(s)} for s in spoilt], "--no-special")]
+    ours = quern.encode([{"bytes": list(s)} for s in spoilt], "--no-special")
     theirs = [e.ids for e in reference.encode_batch([s.decode("utf-8", "replace") for s in spoilt], add_special_tokens=False)]
-    report.compare(f"{name}, malformed UTF-8, tokenizers", list(zip(spoilt, ours, theirs)))
-    r = random.Random(a.seed)
-    rows = theirs + [[r.randrange(len(vocabulary.tokens)) for _ in range(r.randrange(1, 12))] for _ in range(a.count // 4)]
+    report.compare(f"{name}, malformed UTF-8, tokenizers", spoilt, ours, theirs)
+    rows = theirs + random_ids(len(vocabulary.tokens), a.count // 4, a.seed)
     known = set(reference.get_vocab(with_added_tokens=True).values())  # of several tokens with one text it has the last
     spelling = set(pre_tokenizers.ByteLevel.alphabet())
     odd = {i for i, (t, kind) in enumerate(zip(vocabulary.tokens, vocabulary.types)) if kind == USER_DEFINED and not t.isascii() and spelling.issuperset(t)}
     rows = [row for row in rows if known.issuperset(row) and not odd.intersection(row)]
-    ours = [x["text"] for x in quern_lines(a.quern, model, rows)]
-    report.compare(f"{name}, decode, tokenizers", list(zip(rows, ours, [reference.decode(row, skip_special_tokens=False) if row else "" for row in rows])))
+    theirs = [reference.decode(row, skip_special_tokens=False) if row else "" for row in rows]
+    report.compare(f"{name}, decode, tokenizers", rows, quern.decode(rows), theirs)
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("paths", nargs="+", type=pathlib.Path)
-    parser.add_argument("--quern", default="build/release/bin/quern")
-    parser.add_argument("--count", type=int, default=10000)
-    parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--llama-cpp")
-    parser.add_argument("-v", "--verbose", action="store_true")
-    a = parser.parse_args()
+    a = parse_arguments(__doc__, llama_cpp={})
     report = Report(a.verbose)
     for path in a.paths:
         for file in sorted(path.glob("*.gguf")) if path.is_dir() else [path]:

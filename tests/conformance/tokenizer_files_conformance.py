@@ -6,7 +6,6 @@
 Folders are searched for files that Quern reads. Needs: pip install tokenizers==0.23.3 sentencepiece==0.2.3 tiktoken==0.14.0 mistral-common==1.13.1. Each string
 is encoded with special tokens parsed and without; decoded are the ids of each string, and random ids. Exit status 1 when anything differs.
 """
-import argparse
 import json
 import pathlib
 import random
@@ -15,41 +14,11 @@ import sys
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
 from tokenizer_strings import make_strings  # noqa: E402
-
-
-class Quern:
-    def __init__(self, program: str, path: pathlib.Path):
-        self.command = [program, "tokenize", str(path), "--lines-json"]
-
-    def lines(self, values: list, *flags: str) -> list:
-        text = "".join(json.dumps(v) + "\n" for v in values)
-        done = subprocess.run([*self.command, *flags], input=text.encode(), stdout=subprocess.PIPE, check=True)
-        answers = [json.loads(line) for line in done.stdout.splitlines()]
-        assert len(answers) == len(values), f"{len(answers)} answers to {len(values)} lines"
-        return answers
-
-    def encode(self, strings: list[str], *flags: str) -> list[list[int]]: return [a["ids"] for a in self.lines(strings, *flags)]
-    def decode(self, ids: list[list[int]], *flags: str) -> list[str]: return [a["text"] for a in self.lines(ids, *flags)]
-
-
-class Report:
-    def __init__(self, verbose: bool): self.verbose, self.failures, self.total = verbose, 0, 0
-
-    def compare(self, name: str, inputs: list, ours: list, theirs: list) -> None:
-        wrong = [i for i in range(len(inputs)) if ours[i] != theirs[i]]
-        self.failures += len(wrong)
-        self.total += len(inputs)
-        print(f"{name}: {len(inputs) - len(wrong)} of {len(inputs)} equal")
-        for i in wrong[: 5 if self.verbose else 0]: print(f"  {inputs[i]!r}\n    quern   {ours[i]!r}\n    library {theirs[i]!r}")
+from tokenizer_suite import Quern, Report, parse_arguments, random_ids  # noqa: E402
 
 
 # Quern takes these for special tokens whatever a file says.
 TURN_ENDS = {"<|endoftext|>", "<|end_of_text|>", "<|im_end|>", "<|end|>", "<|eot_id|>", "<|return|>", "<|call|>", "<end_of_turn>"}
-
-
-def random_ids(size: int, count: int, seed: int) -> list[list[int]]:
-    r = random.Random(seed)
-    return [[r.randrange(size) for _ in range(r.randrange(1, 12))] for _ in range(count)]
 
 
 def tokenizer_json(path: pathlib.Path, a, report: Report) -> None:
@@ -153,13 +122,7 @@ def kind_of(path: pathlib.Path):
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("paths", nargs="+", type=pathlib.Path)
-    parser.add_argument("--quern", default="build/release/bin/quern")
-    parser.add_argument("--count", type=int, default=10000)
-    parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("-v", "--verbose", action="store_true")
-    a = parser.parse_args()
+    a = parse_arguments(__doc__)
     report = Report(a.verbose)
     for path in a.paths:
         for file in sorted(p for p in path.rglob("*") if kind_of(p)) if path.is_dir() else [path]:

@@ -56,6 +56,7 @@ PRE_TOKENIZERS = {
     "glm4": ([LLAMA3], True),
     "dbrx": ([LLAMA3], False),
     "qwen2": ([QWEN2], False),
+    "deepseek-r1-qwen": ([QWEN2], False),
     "qwen35": ([rf"{CONTRACTION}|[^\r\n\p{{L}}\p{{N}}]?[\p{{L}}\p{{M}}]+|\p{{N}}| ?[^\s\p{{L}}\p{{M}}\p{{N}}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+"], False),
     "ufakzeka": ([rf"{WORDS}|\p{{N}}|{REST}"], False),
     "seed-coder": ([rf"{CONTRACTION}|{WORDS}|\p{{N}}{{1}}| ?[^\s\p{{L}}\p{{N}}\r\n]+|\s*[\r\n]+|\s+(?!\S)|\s+"], False),
@@ -82,6 +83,8 @@ PRE_TOKENIZERS = {
     "superbpe": ([r"\p{N}+", r"(?=(\d{3})+(?!\d))"], False),
     "chameleon": (["<sentinel:[0-9]+>", "(IMGIMG)((A|B|C|D|E|F|G|H|I){1,4})Z", "([\\t\\n]|    |  )", r"\p{N}", r"[\p{P}!-/:-@\[-`{-~]", GPT2], False),
 }
+
+COMPOSED = {"qwen2", "qwen35"}  # their own tokenizers bring text into normal form C first
 
 
 def pre_tokenizer(name: str):
@@ -151,6 +154,7 @@ def main() -> None:
     write("strings.txt", (s.encode().hex() for s in strings))
     for name, (_, ignore_merges) in PRE_TOKENIZERS.items():
         t = Tokenizer(models.BPE(vocab=vocab, merges=merges, ignore_merges=ignore_merges))
+        if name in COMPOSED: t.normalizer = normalizers.NFC()
         t.pre_tokenizer = pre_tokenizer(name)
         t.decoder = decoders.ByteLevel()
         t.add_special_tokens([AddedToken(x, special=True, normalized=False) for x in CONTROL])

@@ -146,6 +146,14 @@ TEST(SentencePiece, vocabularies_that_make_no_sense_are_clear_errors) {
   EXPECT_EQ(make({"a", "aa", "\xFF", "", "a\xE2\x96"}, {}, {-infinity, infinity, 0, 0, 0})->encode("ab"), std::vector<Id>{0});
 }
 
+// As the models' own tokenizers have it, where the token is spelled with U+2581.
+TEST(SentencePiece, users_tokens_of_spaces_are_found_where_the_text_has_the_sign_of_a_space) {
+  const auto tokenizer =
+      make_tokenizer({.model = "llama", .tokens = {"▁", "a", "b", "  "}, .types = {1, 1, 1, 4}, .special = {}, .add_space_prefix = false});
+  for (const char* text : {"a  b", "a▁▁b", "a ▁b"})
+    EXPECT_EQ(tokenizer->encode(text, {.parse_special = false}), (std::vector<Id>{1, 3, 2})) << text;
+}
+
 TEST(SentencePiece, long_texts_take_no_more_time_a_byte_than_short_ones) {
   // Every power of two of a's is a token: one word of a million characters, merged over and over. Quadratic time would be minutes.
   std::vector<std::string> texts = {"▁"};

@@ -12,7 +12,7 @@ namespace {
 
 std::vector<PreTokenizerRow> make_rows() {
   using namespace patterns;
-  constexpr bool kIgnoreMerges = true, kAddBos = true;
+  constexpr bool kIgnoreMerges = true, kAddBos = true, kComposes = true;
   return {
       {{"gpt-2", "phi-2", "jina-es", "jina-de", "gigachat", "jina-v2-es", "jina-v2-de", "a.x-4.0", "mellum", "modern-bert", "jina-v1-en",
         "jina-v2-code", "roberta-bpe", "exaone4", "mpt", "olmo", "jais", "trillion", "granite-docling"},
@@ -24,9 +24,10 @@ std::vector<PreTokenizerRow> make_rows() {
        kAddBos},
       {{"glm4", "glm5"}, {kLlama3}, kIgnoreMerges},
       {{"dbrx", "smaug-bpe", "chatglm-bpe"}, {kLlama3}},
-      {{"qwen2", "deepseek-r1-qwen", "kormo", "f2llmv2", "megrez", "stablelm2", "hunyuan", "solar-open", "grok-2"}, {kQwen2}},
+      {{"qwen2"}, {kQwen2}, false, false, false, false, kComposes},
+      {{"deepseek-r1-qwen", "kormo", "f2llmv2", "megrez", "stablelm2", "hunyuan", "solar-open", "grok-2"}, {kQwen2}},
       {{"bailingmoe", "bailingmoe2", "llada-moe"}, {kBailing}},
-      {{"qwen35"}, {kQwen35}},
+      {{"qwen35"}, {kQwen35}, false, false, false, false, kComposes},
       {{"ufakzeka"}, {kUfakzeka}},
       {{"seed-coder"}, {kSeedCoder}},
       {{"laguna"}, {kLines, kQwen2}},

@@ -16,6 +16,7 @@ struct PreTokenizerRow {
   bool add_bos = false;                    ///< Where the file does not say.
   bool characters = false;                 ///< The vocabulary spells text as it is, not in GPT-2's spelling of bytes; bytes are "<0xHH>".
   bool spaces_escaped = false;             ///< Of these, one that spells a space U+2581.
+  bool composes = false;                   ///< Text comes into normal form C first, as in the models' own tokenizers.
 };
 
 /// All rows that this build knows.

@@ -8,6 +8,7 @@
 
 #include "base/error.h"
 #include "tokenizers/detail/byte_level.h"
+#include "tokenizers/detail/normal_forms.h"
 
 namespace quern::tokenizers::detail {
 
@@ -17,6 +18,7 @@ RankedBpe::RankedBpe(const Spec& spec, const PreTokenizerRow& row)
     : Tokenizer(spec),
       pre_tokenizer_(row.patterns),
       ignore_merges_(row.ignore_merges),
+      composes_(row.composes),
       index_(0),
       merges_(0, {}, MergeTable::Which::first) {
   set_default_bos(row.add_bos);
@@ -92,8 +94,13 @@ void RankedBpe::read_merges(const Spec& spec, const TokenIndex& spelled, const s
   merges_ = MergeTable(size(), merges, MergeTable::Which::first);
 }
 
-void RankedBpe::encode_text(std::string_view text, std::vector<Id>& ids) const {
+std::string_view RankedBpe::composed(std::string_view text, Scratch& scratch) const {
+  return composes_ && normalize(NormalForm::nfc, text, scratch.text) ? scratch.text : text;
+}
+
+void RankedBpe::encode_text(std::string_view given, std::vector<Id>& ids) const {
   const ScratchPool<Scratch>::Lease scratch(scratch_);
+  const std::string_view text = composed(given, *scratch);
   pre_tokenizer_.split(text, scratch->words, scratch->other);
   IdSink sink(ids);
   std::uint32_t begin = 0;
@@ -103,8 +110,9 @@ void RankedBpe::encode_text(std::string_view text, std::vector<Id>& ids) const {
   }
 }
 
-void RankedBpe::encode_text_parallel(std::string_view text, unsigned threads, std::vector<Id>& ids) const {
+void RankedBpe::encode_text_parallel(std::string_view given, unsigned threads, std::vector<Id>& ids) const {
   const ScratchPool<Scratch>::Lease cut(scratch_);
+  const std::string_view text = composed(given, *cut);
   pre_tokenizer_.split(text, cut->words, cut->other);
   const std::span<const std::uint32_t> ends = cut->words;
   threads = static_cast<unsigned>(std::clamp<std::size_t>(ends.size() / 1024, 1, threads));

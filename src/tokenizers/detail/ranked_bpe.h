@@ -53,13 +53,15 @@ class RankedBpe : public Tokenizer {
   void encode_word(std::string_view word, Scratch& scratch, IdSink& ids) const;
 
   PreTokenizer pre_tokenizer_;
-  bool ignore_merges_;
+  bool ignore_merges_, composes_;
   std::array<Id, 256> byte_ids_;
   TokenIndex index_;  // by token_bytes_
   MergeTable merges_;
   mutable ScratchPool<Scratch> scratch_;
 
  private:
+  /// The text in the form in which it is cut; valid until the scratch is used again.
+  std::string_view composed(std::string_view text, Scratch& scratch) const;
   /// Returns which tokens text may become.
   std::vector<bool> read_tokens();
   void read_merges(const Spec& spec, const TokenIndex& spelled, const std::vector<bool>& found);
