@@ -39,7 +39,7 @@ struct Options {
   bool open_to_all = false, no_prefix_cache = false, no_lookup = false, verbose = false;
   std::int64_t drain_s = 30;
   engine::EngineOptions engine{.max_sequences = 64};
-  std::int64_t max_queue = 1024;
+  std::int64_t max_queue = 1024, kv_disk_bytes = 0;
   runtime::Precision precision = runtime::Precision::fast;
   std::optional<ir::DType> kv_dtype;
   LoadOptions load;
@@ -98,6 +98,13 @@ void serve(Options& options) {
   if (options.engine.cache_tokens == 0) options.engine.cache_tokens = default_cache_tokens(*model, context);
   options.engine.prefix_cache = !options.no_prefix_cache;
   options.engine.prompt_lookup = !options.no_lookup;
+  if (options.kv_disk_bytes > 0 || !options.engine.disk_cache.folder.empty()) {
+    engine::DiskCacheOptions& disk = options.engine.disk_cache;
+    if (disk.folder.empty()) disk.folder = cache_path("kv");
+    if (disk.folder.empty()) throw UsageError("there is no home to keep the cache in: give a --kv-disk-dir");
+    if (options.kv_disk_bytes > 0) disk.max_bytes = options.kv_disk_bytes;
+    disk.note = [](std::string_view note) { fmt::print(stderr, "quern: note: {}\n", printable(note)); };
+  }
   engine::Engine engine(model, text.tokenizer, process_pool(), options.engine);
   if (terminal) fmt::print(stderr, "\r\x1b[K");
 
@@ -108,21 +115,27 @@ void serve(Options& options) {
   about.created = time_of(options.model);
   about.version = QUERN_VERSION;
   about.max_waiting = options.max_queue;
-  metrics::Metrics metrics(about.name, engine.context_length(), [&engine, block = model->kv_block_tokens()] {
-    const engine::Engine::Statistics s = engine.statistics();
-    return metrics::Snapshot{.running = s.running,
-                             .waiting = s.waiting,
-                             .cache_blocks = s.cache_blocks,
-                             .cache_blocks_used = s.cache_blocks_used,
-                             .block_tokens = block,
-                             .steps = s.steps,
-                             .generated_tokens = s.generated_tokens,
-                             .preemptions = s.preemptions,
-                             .computed_tokens = s.prompt_tokens,
-                             .cached_tokens = s.cached_prompt_tokens,
-                             .guessed_tokens = s.guessed_tokens,
-                             .accepted_guesses = s.accepted_guesses};
-  });
+  metrics::Metrics metrics(about.name, engine.context_length(),
+                           [&engine, block = model->kv_block_tokens(), on_disk = !options.engine.disk_cache.folder.empty()] {
+                             const engine::Engine::Statistics s = engine.statistics();
+                             return metrics::Snapshot{.running = s.running,
+                                                      .waiting = s.waiting,
+                                                      .cache_blocks = s.cache_blocks,
+                                                      .cache_blocks_used = s.cache_blocks_used,
+                                                      .block_tokens = block,
+                                                      .steps = s.steps,
+                                                      .generated_tokens = s.generated_tokens,
+                                                      .preemptions = s.preemptions,
+                                                      .computed_tokens = s.prompt_tokens,
+                                                      .cached_tokens = s.cached_prompt_tokens,
+                                                      .guessed_tokens = s.guessed_tokens,
+                                                      .accepted_guesses = s.accepted_guesses,
+                                                      .on_disk = on_disk,
+                                                      .disk_blocks_read = s.disk_blocks_read,
+                                                      .disk_blocks_written = s.disk_blocks_written,
+                                                      .disk_errors = s.disk_errors,
+                                                      .disk_bytes = s.disk_bytes};
+                           });
   openai::Service service(engine, text, metrics, about);
 
   options.http.refusal = openai::Service::refusal;
@@ -216,6 +229,18 @@ void add_serve(CLI::App& app) {
       ->check(CLI::Range(0.0, 1e6))
       ->type_name("N")
       ->group(kLimits);
+  command
+      ->add_option("--kv-disk", options->kv_disk_bytes,
+                   "Keep what was computed on disk, too, for the next start: so many bytes, as in 8G; by default nothing is written")
+      ->transform(CLI::AsSizeValue(false))
+      ->check(CLI::Range(std::int64_t{1} << 20, std::int64_t{1} << 50))
+      ->type_name("SIZE")
+      ->group(kModel);
+  command
+      ->add_option("--kv-disk-dir", options->engine.disk_cache.folder,
+                   "Where [~/.cache/quern/kv]; without --kv-disk, 8G. Servers may share it")
+      ->type_name("DIR")
+      ->group(kModel);
   command->add_flag("--no-prefix-cache", options->no_prefix_cache, "Forget what ended requests computed")->group(kModel);
   command->add_flag("--no-lookup", options->no_lookup, "Do not guess tokens from the text so far")->group(kModel);
   limit("--max-queue", options->max_queue, "Requests that may wait; more are refused with 429 [1024]", 0, 1 << 20);

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <chrono>
 #include <condition_variable>
 #include <limits>
 #include <mutex>
@@ -11,7 +12,9 @@
 #include <vector>
 
 #include "base/error.h"
+#include "base/faults.h"
 #include "engine/detail/batcher.h"
+#include "kvcache/disk_store.h"
 
 namespace quern::engine {
 namespace {
@@ -41,6 +44,7 @@ std::int64_t blocks_for(std::int64_t tokens, std::int64_t block) { return (token
 /// How many sequences of how many tokens, in how many blocks.
 detail::Batcher::Limits limits_of(const runtime::LanguageModel& model, const tokenizers::Tokenizer& tokenizer,
                                   const EngineOptions& options) {
+  faults::set_from_environment();
   const std::int64_t context = options.context_length != 0 ? options.context_length : model.context_length();
   const std::int64_t cache = options.cache_tokens != 0 ? options.cache_tokens : context;
   require_positive("context_length", context);
@@ -79,6 +83,7 @@ class Engine::Scheduler {
         context_length_(std::min(options.context_length != 0 ? options.context_length : model->context_length(),
                                  limits_.blocks * limits_.block_tokens)),
         runner_(std::move(model), pool, limits_.blocks, limits_.max_sequences, limits_.max_blocks_per_sequence),
+        disk_(open_disk(options.disk_cache)),
         batcher_(
             limits_,
             [this, workers = options.max_workers](const runtime::Batch& batch) {
@@ -89,6 +94,7 @@ class Engine::Scheduler {
         statistics_(batcher_.statistics()),
         thread_([this, profile = options.profile] {
           runner_.set_profile(profile);
+          if (disk_) batcher_.keep_on_disk(*disk_, [this](std::int32_t block) { return runner_.block(block); });
           run();
         }) {}
 
@@ -140,28 +146,54 @@ class Engine::Scheduler {
       {
         std::unique_lock lock(mutex_);
         statistics_ = batcher_.statistics();
-        if (!batcher_.busy()) wake_.wait(lock, [&] { return stop_ || !submitted_.empty(); });
+        const auto awake = [&] { return stop_ || !submitted_.empty() || disk_ready_; };
+        if (!batcher_.busy()) {
+          wake_.wait(lock, awake);
+        } else if (batcher_.stalled()) {
+          constexpr std::chrono::milliseconds kCancelled{20};  // who cancels does not wake us
+          wake_.wait_for(lock, kCancelled, awake);
+        }
         if (stop_) break;
+        disk_ready_ = false;
         std::swap(submitted_, arriving_);
       }
       for (auto& sequence : arriving_) batcher_.add(std::move(sequence));
       arriving_.clear();
       batcher_.step();
+      batcher_.exchange_with_disk();  // nobody may come for a while
     }
     for (auto& sequence : submitted_) batcher_.add(std::move(sequence));  // nobody submits while the engine is destroyed
     submitted_.clear();
     batcher_.cancel_all();
   }
 
+  std::unique_ptr<kvcache::DiskStore> open_disk(const DiskCacheOptions& options) {
+    if (options.folder.empty()) return nullptr;
+    const auto ready = [this] {
+      {
+        const std::lock_guard lock(mutex_);
+        disk_ready_ = true;
+      }
+      wake_.notify_one();
+    };
+    return std::make_unique<kvcache::DiskStore>(kvcache::DiskStoreOptions{.folder = options.folder,
+                                                                          .max_bytes = options.max_bytes,
+                                                                          .model = runner_.model().kv_fingerprint(),
+                                                                          .block_bytes = runner_.model().kv_block_bytes(),
+                                                                          .note = options.note,
+                                                                          .ready = ready});
+  }
+
   const std::shared_ptr<const tokenizers::Tokenizer> tokenizer_;
   const detail::Batcher::Limits limits_;
   const std::int64_t context_length_;
   runtime::LanguageRunner runner_;
-  detail::Batcher batcher_;  // the thread's alone
 
   mutable std::mutex mutex_;
   std::condition_variable wake_;
-  bool stop_ = false;
+  bool stop_ = false, disk_ready_ = false;
+  std::unique_ptr<kvcache::DiskStore> disk_;  // reads into the runner's cache
+  detail::Batcher batcher_;                   // the thread's alone
   std::uint64_t arrivals_ = 0;
   std::vector<std::unique_ptr<detail::Sequence>> submitted_, arriving_;
   Statistics statistics_;

@@ -5,6 +5,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
 
 #include "base/thread_pool.h"
 #include "engine/request.h"
@@ -12,6 +13,13 @@
 #include "tokenizers/tokenizer.h"
 
 namespace quern::engine {
+
+/// A folder where blocks of the cache are kept for the next start, and for other processes that serve the same model.
+struct DiskCacheOptions {
+  std::string folder = {};                               // made when missing; empty: none
+  std::int64_t max_bytes = std::int64_t{8} << 30;        // of all files in it; those unused for longest go
+  std::function<void(std::string_view note)> note = {};  // hears in a sentence when the disk fails; may be empty
+};
 
 struct EngineOptions {
   std::int64_t context_length = 0;  // tokens a sequence may have, 0: what the model was trained for
@@ -24,6 +32,7 @@ struct EngineOptions {
   bool prefix_cache = true;  // keep what ended requests computed, while nobody needs the room, for those that begin alike
   /// Guess the next tokens from what a request's text says already, and verify several in one step where that pays. Changes no answer.
   bool prompt_lookup = true;
+  DiskCacheOptions disk_cache = {};
   unsigned max_workers = ~0u;        // of the pool
   plan::Profile* profile = nullptr;  // written while requests run, if there is one; must live longer than the engine
 };
@@ -49,6 +58,7 @@ class Stream {
 /// prompt was cut, or on the number of workers. Destroying the engine cancels what runs.
 class Engine {
  public:
+  /// Errors: invalid_argument (a limit out of range, a folder that cannot be used), resource_exhausted.
   Engine(std::shared_ptr<const runtime::LanguageModel> model, std::shared_ptr<const tokenizers::Tokenizer> tokenizer, ThreadPool& pool,
          const EngineOptions& options = {});
   ~Engine();
@@ -64,6 +74,8 @@ class Engine {
     std::int64_t cache_blocks_kept = 0;                     // by nobody, for those that will begin alike
     std::int64_t cached_prompt_tokens = 0;                  // of prompts, found in the cache; the others are prompt_tokens
     std::int64_t guessed_tokens = 0, accepted_guesses = 0;  // of prompt lookup
+    std::int64_t disk_blocks_read = 0, disk_blocks_written = 0, disk_errors = 0;  // of the cache on disk
+    std::int64_t disk_bytes = 0;                                                  // in its folder, of all processes
     std::int64_t steps = 0, prompt_tokens = 0, generated_tokens = 0, preemptions = 0;
   };
   Statistics statistics() const;

@@ -118,10 +118,10 @@ std::int64_t PrefixTree::evict(std::int64_t count) {
       append_to_order(node);
       continue;
     }
-    // Whoever uses a block uses those before it, so what is under an idle one is idle.
+    // Whoever uses a block uses those before it, so what is under an idle one is idle, but for one that is just being written to disk.
     while (at(node).first_child != kRoot) node = at(node).first_child;
+    if (pool_.references(node) == 1) ++evicted;
     remove(node);
-    ++evicted;
   }
   return evicted;
 }

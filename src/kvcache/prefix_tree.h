@@ -39,6 +39,7 @@ class PrefixTree {
   std::int64_t evict(std::int64_t count);
 
   std::int64_t size() const { return size_; }
+  bool knows(Node node) const { return entries_[static_cast<std::size_t>(node)].known; }
 
  private:
   struct Entry {

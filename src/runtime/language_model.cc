@@ -1,11 +1,13 @@
 #include "runtime/language_model.h"
 
+#include <algorithm>
 #include <array>
-#include <cstring>
 #include <utility>
 #include <vector>
 
 #include "backends/cpu/cpu_backend.h"
+#include "base/build_id.h"
+#include "base/cpu.h"
 #include "base/error.h"
 #include "base/mapped_file.h"
 #include "runtime/detail/language_graph.h"
@@ -72,6 +74,14 @@ std::int64_t LanguageModel::kv_block_bytes() const {
   return sum;
 }
 
+std::string LanguageModel::kv_fingerprint() const {
+  std::string text = file_->fingerprint() + "| " + build_id() + " " + std::string(name(best_isa()));
+  for (const auto number : {static_cast<std::int64_t>(options_.precision), static_cast<std::int64_t>(options_.pack),
+                            options_.kv_dtype ? static_cast<std::int64_t>(*options_.kv_dtype) : -1, options_.kv_block_tokens})
+    text += " " + std::to_string(number);
+  return text;
+}
+
 LanguageRunner::LanguageRunner(std::shared_ptr<const LanguageModel> model, ThreadPool& pool, std::int64_t blocks,
                                std::int64_t max_sequences, std::int64_t max_blocks_per_sequence)
     : model_(std::move(model)),
@@ -94,11 +104,13 @@ LanguageRunner::LanguageRunner(std::shared_ptr<const LanguageModel> model, Threa
   symbol_values_.resize(program.symbols().size());
 }
 
-void LanguageRunner::copy_block(std::int32_t from, std::int32_t to) {
-  QUERN_ASSERT(from >= 0 && from < blocks_ && to >= 0 && to < blocks_);
+std::span<std::byte> LanguageRunner::block(std::int32_t index) {
+  QUERN_ASSERT(index >= 0 && index < blocks_);
   const std::int64_t bytes = model_->kv_block_bytes();
-  std::memcpy(cache_.data() + to * bytes, cache_.data() + from * bytes, static_cast<std::size_t>(bytes));
+  return {cache_.data() + index * bytes, static_cast<std::size_t>(bytes)};
 }
+
+void LanguageRunner::copy_block(std::int32_t from, std::int32_t to) { std::ranges::copy(block(from), block(to).begin()); }
 
 std::span<const float> LanguageRunner::run(const Batch& batch, unsigned max_workers) {
   QUERN_ASSERT(batch.positions.size() == batch.ids.size() && batch.sequence.size() == batch.ids.size() &&

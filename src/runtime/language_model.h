@@ -46,6 +46,9 @@ class LanguageModel {
   std::int64_t kv_block_tokens() const { return options_.kv_block_tokens; }
   /// Bytes of keys and values of one block, all layers.
   std::int64_t kv_block_bytes() const;
+  /// All that the bytes of a block depend on, beside its tokens and those before them: the model, types and layout, this build of the
+  /// program and the instruction set. Blocks of one fingerprint may be exchanged.
+  std::string kv_fingerprint() const;
   const std::shared_ptr<const plan::Program>& program() const { return program_; }
 
  private:
@@ -79,6 +82,8 @@ class LanguageRunner {
   /// Final states [hidden_rows, width] of the latest run, behind the last norm; valid until the next.
   std::span<const float> hidden() const { return hidden_; }
 
+  /// The keys and values of a block, in all layers: LanguageModel::kv_block_bytes() of them.
+  std::span<std::byte> block(std::int32_t index);
   /// Copies the keys and values of block `from`, in all layers, to block `to`.
   void copy_block(std::int32_t from, std::int32_t to);
 

@@ -126,6 +126,57 @@ TEST_F(EngineTest, preemption_changes_no_answer) {
   EXPECT_GT(done.prompt_tokens, 4 * 20) << "some were read again";
 }
 
+TEST_F(EngineTest, a_cache_on_disk_outlives_the_engine_and_changes_no_bit) {
+  const std::string folder = temporary_file("disk");
+  const auto fresh = make({.prefix_cache = false});
+  std::vector<Request> requests;
+  for (unsigned i = 0; i < 6; ++i) requests.push_back(request(60 + 25 * i, i / 2, 20 + i));  // two of a kind, the second longer
+  for (int start = 0; start < 2; ++start) {
+    const auto engine = make({.max_sequences = 3, .step_tokens = start == 0 ? 64 : 512, .disk_cache = {.folder = folder}});
+    std::vector<std::unique_ptr<Stream>> streams;
+    for (const Request& r : requests) streams.push_back(engine->submit(r));
+    for (std::size_t i = 0; i < requests.size(); ++i) {
+      const Answer answer = wait_for(*streams[i]);
+      expect_same(answer, wait_for(*fresh->submit(requests[i])));
+      if (start == 1) EXPECT_GE(answer.last.cached_tokens, (answer.last.prompt_tokens - 1) / 16 * 16);
+    }
+    const Engine::Statistics done = wait_until_idle(*engine);
+    EXPECT_EQ(done.disk_errors, 0);
+    EXPECT_EQ(done.disk_blocks_read > 0, start == 1);
+  }
+  // Other types of keys and values have other blocks.
+  const std::string path = temporary_file("kv.gguf");
+  quern::testing::write_tiny_llama(path, {.weights = ir::DType::q4_1, .tied = false});
+  const auto other = runtime::LanguageModel::load(path, {.kv_dtype = ir::DType::f32});
+  std::filesystem::remove(path);
+  EXPECT_NE(other->kv_fingerprint(), model_->kv_fingerprint());
+  Engine engine(other, words_.tokenizer, pool_, {.disk_cache = {.folder = folder}});
+  EXPECT_EQ(wait_for(*engine.submit(requests[0])).last.cached_tokens, 0);
+  std::filesystem::remove_all(folder);
+}
+
+TEST_F(EngineTest, at_ten_times_too_many_tokens_every_request_gets_its_answer) {
+  const std::string folder = temporary_file("disk");
+  const auto roomy = make();
+  for (const bool on_disk : {false, true}) {
+    // Room for 160 tokens; sixteen requests at once will have 100 each.
+    const auto tight =
+        make({.context_length = 160, .max_sequences = 16, .cache_tokens = 160, .disk_cache = {.folder = on_disk ? folder : ""}});
+    std::vector<std::unique_ptr<Stream>> streams;
+    for (unsigned i = 0; i < 32; ++i) streams.push_back(tight->submit(request(20, i, 80)));
+    for (unsigned i = 0; i < 32; ++i) expect_same(wait_for(*streams[i]), wait_for(*roomy->submit(request(20, i, 80))));
+    const Engine::Statistics done = wait_until_idle(*tight);
+    EXPECT_GT(done.preemptions, 10);
+    EXPECT_EQ(done.cache_blocks_used, 0);
+    EXPECT_EQ(done.generated_tokens, 32 * 80);
+  }
+  std::filesystem::remove_all(folder);
+}
+
+TEST_F(EngineTest, a_folder_that_cannot_be_used_is_said_when_the_engine_is_made) {
+  EXPECT_THROW(make({.disk_cache = {.folder = "/proc/nowhere"}}), Error);
+}
+
 TEST_F(EngineTest, a_seed_repeats_an_answer_and_none_gives_another) {
   const auto engine = make();
   Request r = request(10, 1, 30);

@@ -6,6 +6,8 @@
 #include <optional>
 #include <utility>
 
+#include "base/faults.h"
+
 namespace quern::engine::detail {
 namespace {
 
@@ -44,6 +46,16 @@ Batcher::Batcher(const Limits& limits, Compute compute, Copy copy)
   block_table_.resize(sequences * static_cast<std::size_t>(limits.max_blocks_per_sequence), 0);
 }
 
+void Batcher::keep_on_disk(kvcache::DiskStore& store, DiskTier::Memory memory) {
+  if (limits_.prefix_cache) disk_.emplace(store, pool_, tree_, limits_.block_tokens, std::move(memory));
+}
+
+void Batcher::exchange_with_disk() {
+  if (!disk_) return;
+  disk_->collect();
+  disk_->write();
+}
+
 void Batcher::add(std::unique_ptr<Sequence> sequence) {
   if (!sequence->generates() && !sequence->reads()) {  // no token is asked for
     sequence->finish(FinishReason::length);
@@ -62,7 +74,9 @@ void Batcher::add(std::unique_ptr<Sequence> sequence) {
 /// Gives `count` more tokens their places in the cache and in the block table, if there are blocks.
 bool Batcher::append(Sequence& sequence, std::int64_t count) {
   kvcache::BlockTable& table = tables_[static_cast<std::size_t>(sequence.row)];
-  if (const std::int64_t missing = table.blocks_needed(count) - pool_.free_blocks(); missing > 0) tree_.evict(missing);
+  const std::int64_t needed = table.blocks_needed(count);
+  if (needed > 0 && faults::due(faults::Point::block)) return false;
+  if (const std::int64_t missing = needed - pool_.free_blocks(); missing > 0) tree_.evict(missing);
   const std::size_t before = table.blocks().size();
   std::optional<kvcache::BlockCopy> copy;
   if (!table.append(count, copy)) return false;
@@ -72,8 +86,8 @@ bool Batcher::append(Sequence& sequence, std::int64_t count) {
   return true;
 }
 
-/// A newcomer's places: the blocks of `match`, which are known already, and new ones for the rest.
-void Batcher::place(Sequence& sequence, kvcache::PrefixTree::Match match) {
+/// A newcomer's places: the blocks of `match`, which are known already, and new ones for the rest. False when there is no room after all.
+bool Batcher::place(Sequence& sequence, kvcache::PrefixTree::Match match) {
   kvcache::BlockTable& table = tables_[static_cast<std::size_t>(sequence.row)];
   table.begin_with(known_blocks_);
   std::copy(known_blocks_.begin(), known_blocks_.end(), block_table_.begin() + sequence.row * limits_.max_blocks_per_sequence);
@@ -90,9 +104,11 @@ void Batcher::place(Sequence& sequence, kvcache::PrefixTree::Match match) {
   }
   if (copies) pool_.release(match.partial);
   if (!placed) placed = append(sequence, missing);  // in the place of what was to be copied
-  QUERN_ASSERT(placed);
+  if (!placed) return false;
   if (sequence.generated() == 0) sequence.cached = sequence.computed;
   done_.cached_prompt_tokens += std::min(sequence.computed, sequence.prompt_tokens());
+  if (disk_) disk_->used(sequence, sequence.known_blocks);
+  return true;
 }
 
 /// Tells the tree of blocks that have become full, and takes its own where it knew the tokens already: the same bits, once.
@@ -104,7 +120,9 @@ void Batcher::make_known(Sequence& sequence) {
     const auto i = static_cast<std::size_t>(sequence.known_blocks);
     const std::int32_t own = table.blocks()[i];
     sequence.known = tree_.extend(sequence.known, sequence.partition(), sequence.tokens().subspan(i * block, block), own);
-    if (sequence.known != own) {
+    if (sequence.known == own) {
+      if (disk_) disk_->add(sequence, sequence.known_blocks, own);
+    } else {
       table.replace(sequence.known_blocks, sequence.known);
       block_table_[static_cast<std::size_t>(sequence.row * limits_.max_blocks_per_sequence) + i] = sequence.known;
     }
@@ -186,6 +204,10 @@ void Batcher::admit() {
     const std::int64_t spare = running_.empty() ? 0 : static_cast<std::int64_t>(running_.size()) + 1;
     const std::int64_t needed = (sequence.size() + limits_.block_tokens - 1) / limits_.block_tokens - shared;
     if (needed + spare > pool_.free_blocks() + pool_.idle_blocks()) return;
+    if (disk_ && disk_->fetch(sequence, known_blocks_, cost_)) {
+      ++i;
+      continue;
+    }
     try {
       sequence.start(limits_.most_guesses);
     } catch (const std::bad_alloc&) {
@@ -195,7 +217,10 @@ void Batcher::admit() {
     }
     sequence.row = free_rows_.back();
     free_rows_.pop_back();
-    place(sequence, match);
+    if (!place(sequence, match)) {
+      give_back(sequence);
+      return;
+    }
     insert(running_, std::move(*place_in_line));
     waiting_.erase(place_in_line);
   }
@@ -321,26 +346,25 @@ void Batcher::plan() {
   }
 }
 
-void Batcher::take_results(const Results& results) {
-  for (const auto& sequence : running_) {
-    if (sequence->scheduled == 0) continue;
-    const std::int64_t prompt_left = std::max<std::int64_t>(sequence->prompt_tokens() - sequence->computed, 0);
-    done_.prompt_tokens += std::min(prompt_left, sequence->scheduled);
-    sequence->computed += sequence->scheduled;
-    make_known(*sequence);
-  }
+/// The cache has the keys and values of what the step held of `sequence`.
+void Batcher::count_computed(Sequence& sequence) {
+  const std::int64_t prompt_left = std::max<std::int64_t>(sequence.prompt_tokens() - sequence.computed, 0);
+  done_.prompt_tokens += std::min(prompt_left, sequence.scheduled);
+  sequence.computed += sequence.scheduled;
+  make_known(sequence);
+}
+
+/// Each of these requests, which are all that `results` are of, goes on by its part of them.
+void Batcher::take_results(std::span<const Reading> readings, std::size_t hidden_rows, Results results) {
   const auto vocabulary = static_cast<std::size_t>(limits_.vocabulary);
-  const std::size_t width = hidden_rows_.empty() ? 0 : results.states.size() / hidden_rows_.size();
-  std::size_t row = 0, state = 0;
-  for (const Reading& reading : readings_) {
+  const std::size_t width = hidden_rows == 0 ? 0 : results.states.size() / hidden_rows;
+  for (const Reading& reading : readings) {
     Sequence& sequence = *reading.sequence;
     const std::size_t guesses = sequence.guesses.size(),
-                      rows = static_cast<std::size_t>(reading.logits) + (reading.draws ? 1 + guesses : 0),
-                      states = static_cast<std::size_t>(reading.states);
-    const bool ended =
-        read(reading, {results.logits.subspan(row * vocabulary, rows * vocabulary), results.states.subspan(state * width, states * width)});
-    row += rows;
-    state += states;
+                      logits = vocabulary * (static_cast<std::size_t>(reading.logits) + (reading.draws ? 1 + guesses : 0)),
+                      states = width * static_cast<std::size_t>(reading.states);
+    const bool ended = read(reading, {results.logits.first(logits), results.states.first(states)});
+    results = {results.logits.subspan(logits), results.states.subspan(states)};
     sequence.guesses.clear();
     if (ended) {
       give_back(sequence);
@@ -349,12 +373,13 @@ void Batcher::take_results(const Results& results) {
       make_known(sequence);
     }
   }
-  for (const auto& sequence : running_) {
-    if (sequence->row < 0 || sequence->generates() || sequence->pending() > 0) continue;
-    give_back(*sequence);
-    sequence->finish_prompt();
-  }
-  remove_ended();
+}
+
+/// Who only wanted its prompt to be read has ended with it.
+void Batcher::end_prompt(Sequence& sequence) {
+  if (sequence.row < 0 || sequence.generates() || sequence.pending() > 0) return;
+  give_back(sequence);
+  sequence.finish_prompt();
 }
 
 /// What a request wanted of the step. True when that ended it; what is wrong with its numbers fails it alone.
@@ -401,16 +426,57 @@ void Batcher::remove_ended() {
   std::erase_if(running_, [](const std::unique_ptr<Sequence>& sequence) { return sequence->row < 0; });
 }
 
-void Batcher::fail_step(Code code, const std::string& why) {
-  for (const auto& sequence : running_) {
-    if (sequence->scheduled == 0) continue;
-    give_back(*sequence);
-    sequence->fail(code, why);
+std::optional<Batcher::Failure> Batcher::compute(const runtime::Batch& batch, Results& results) {
+  try {
+    if (faults::due(faults::Point::step)) throw Error(Code::internal, "QUERN_FAULTS asks for the step to fail");
+    results = compute_(batch);
+    QUERN_ASSERT(results.logits.size() == batch.rows.size() * static_cast<std::size_t>(limits_.vocabulary));
+    return std::nullopt;
+  } catch (const Error& error) {
+    // The inputs of a step are made here, from checked requests: what is wrong with them is our fault.
+    return Failure{error.code() == Code::resource_exhausted ? Code::resource_exhausted : Code::internal, error.what()};
+  } catch (const std::bad_alloc&) {
+    return Failure{Code::resource_exhausted, "no memory for a step of " + std::to_string(batch.ids.size()) + " tokens"};
+  } catch (const std::exception& error) {
+    return Failure{Code::internal, error.what()};
+  }
+}
+
+/// The step failed as a whole. It may have been one request's doing, or have passed: each has its own step now.
+void Batcher::compute_alone() {
+  std::span<std::int32_t> rows = rows_, hidden_rows = hidden_rows_;
+  std::span<const Reading> readings = readings_;
+  for (std::size_t begin = 0, end; begin < ids_.size(); begin = end) {
+    for (end = begin; end < ids_.size() && sequence_[end] == sequence_[begin];) ++end;
+    const auto part = [&](const std::vector<std::int32_t>& list) { return std::span(list).subspan(begin, end - begin); };
+    const auto take_rows = [&](std::span<std::int32_t>& all) {
+      std::size_t count = 0;
+      for (; count < all.size() && all[count] < static_cast<std::int32_t>(end); ++count) all[count] -= static_cast<std::int32_t>(begin);
+      const std::span<std::int32_t> own = all.first(count);
+      all = all.subspan(count);
+      return own;
+    };
+    const std::span<const std::int32_t> own_rows = take_rows(rows), own_hidden = take_rows(hidden_rows);
+    Sequence& sequence = **std::ranges::find(running_, sequence_[begin], [](const auto& one) { return one->row; });
+    const std::size_t reads = !readings.empty() && readings.front().sequence == &sequence ? 1 : 0;
+    const std::span<const Reading> own = readings.first(reads);
+    readings = readings.subspan(reads);
+    Results results;
+    if (const auto failure =
+            compute({part(ids_), part(positions_), part(sequence_), part(slots_), block_table_, own_rows, own_hidden}, results)) {
+      give_back(sequence);
+      sequence.fail(failure->code, failure->why);
+      continue;
+    }
+    count_computed(sequence);
+    take_results(own, own_hidden.size(), results);
+    end_prompt(sequence);
   }
   remove_ended();
 }
 
 void Batcher::step() {
+  exchange_with_disk();
   drop_cancelled();
   grow();
   admit();
@@ -419,23 +485,17 @@ void Batcher::step() {
   ++done_.steps;
   Results results;
   const auto begin = std::chrono::steady_clock::now();
-  try {
-    results = compute_({ids_, positions_, sequence_, slots_, block_table_, rows_, hidden_rows_});
-    QUERN_ASSERT(results.logits.size() == rows_.size() * static_cast<std::size_t>(limits_.vocabulary));
-  } catch (const Error& error) {
-    // The inputs of a step are made here, from checked requests: what is wrong with them is our fault.
-    fail_step(error.code() == Code::resource_exhausted ? Code::resource_exhausted : Code::internal, error.what());
-    return;
-  } catch (const std::bad_alloc&) {
-    fail_step(Code::resource_exhausted, "no memory for a step of " + std::to_string(ids_.size()) + " tokens");
-    return;
-  } catch (const std::exception& error) {
-    fail_step(Code::internal, error.what());
+  if (compute({ids_, positions_, sequence_, slots_, block_table_, rows_, hidden_rows_}, results)) {
+    compute_alone();
     return;
   }
   if (std::none_of(readings_.begin(), readings_.end(), [](const Reading& r) { return r.logits > 0; }))  // work that work_ does not know
     cost_.observe(work_, std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count());
-  take_results(results);
+  for (const auto& sequence : running_)
+    if (sequence->scheduled > 0) count_computed(*sequence);
+  take_results(readings_, hidden_rows_.size(), results);
+  for (const auto& sequence : running_) end_prompt(*sequence);
+  remove_ended();
 }
 
 void Batcher::cancel_all() {
@@ -446,6 +506,8 @@ void Batcher::cancel_all() {
     }
     list->clear();
   }
+  constexpr double kMostSeconds = 5;
+  if (disk_) disk_->finish(kMostSeconds);
 }
 
 Engine::Statistics Batcher::statistics() const {
@@ -453,8 +515,15 @@ Engine::Statistics Batcher::statistics() const {
   now.running = static_cast<std::int64_t>(running_.size());
   now.waiting = static_cast<std::int64_t>(waiting_.size());
   now.cache_blocks = pool_.blocks();
-  now.cache_blocks_used = pool_.blocks() - pool_.free_blocks() - pool_.idle_blocks();
+  now.cache_blocks_used = pool_.blocks() - pool_.free_blocks() - pool_.idle_blocks() - (disk_ ? disk_->busy_blocks() : 0);
   now.cache_blocks_kept = pool_.idle_blocks();
+  if (disk_) {
+    const kvcache::DiskStore::Statistics disk = disk_->statistics();
+    now.disk_blocks_read = disk.blocks_read;
+    now.disk_blocks_written = disk.blocks_written;
+    now.disk_errors = disk.read_errors + disk.write_errors;
+    now.disk_bytes = disk.bytes;
+  }
   return now;
 }
 

@@ -3,11 +3,13 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
 
 #include "base/error.h"
+#include "engine/detail/disk_tier.h"
 #include "engine/detail/sequence.h"
 #include "engine/detail/step_cost.h"
 #include "engine/engine.h"
@@ -53,17 +55,27 @@ class Batcher {
   };
 
   Batcher(const Limits& limits, Compute compute, Copy copy);
+  /// Blocks are kept on disk, too; `store` must live longer, and what it calls when something is ready must bring about a step.
+  void keep_on_disk(kvcache::DiskStore& store, DiskTier::Memory memory);
 
   void add(std::unique_ptr<Sequence> sequence);
   bool busy() const { return !waiting_.empty() || !running_.empty(); }
-  /// One step; whatever goes wrong in it ends the requests concerned, and nothing is thrown.
+  /// The last step computed nothing, since all that wait, wait for the disk.
+  bool stalled() const { return ids_.empty(); }
+  /// One step. When it fails, each of its requests is tried again alone, and ends with the error if it fails again; nothing is thrown.
   void step();
-  /// Ends everything.
+  /// Takes in what the disk has done, and gives it more to write; part of every step.
+  void exchange_with_disk();
+  /// Ends everything. Waits until what is to be kept on disk is there, for some seconds at most.
   void cancel_all();
   Engine::Statistics statistics() const;
 
  private:
   using List = std::vector<std::unique_ptr<Sequence>>;
+  struct Failure {
+    Code code;
+    std::string why;
+  };
 
   void drop_cancelled();
   void grow();
@@ -81,13 +93,16 @@ class Batcher {
     bool draws = false;
   };
 
-  void take_results(const Results& results);
+  std::optional<Failure> compute(const runtime::Batch& batch, Results& results);
+  void compute_alone();
+  void count_computed(Sequence& sequence);
+  void take_results(std::span<const Reading> readings, std::size_t hidden_rows, Results results);
+  void end_prompt(Sequence& sequence);
   bool read(const Reading& reading, const Results& results);
   bool draw(Sequence& sequence, std::span<const float> logits);
-  void fail_step(Code code, const std::string& why);
 
   bool is_being_computed(const Sequence& sequence, std::int64_t known) const;
-  void place(Sequence& sequence, kvcache::PrefixTree::Match match);
+  bool place(Sequence& sequence, kvcache::PrefixTree::Match match);
   bool append(Sequence& sequence, std::int64_t count);
   void make_known(Sequence& sequence);
   void give_back(Sequence& sequence);
@@ -99,6 +114,7 @@ class Batcher {
   Copy copy_;
   kvcache::BlockPool pool_;
   kvcache::PrefixTree tree_;
+  std::optional<DiskTier> disk_;
   std::vector<kvcache::BlockTable> tables_;  // by row
   sampling::Workspace workspace_;
   List waiting_, running_;                                                             // both in order of arrival

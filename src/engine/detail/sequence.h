@@ -14,6 +14,7 @@
 #include "engine/detail/channel.h"
 #include "engine/detail/prompt_lookup.h"
 #include "engine/request.h"
+#include "kvcache/disk_store.h"
 #include "kvcache/prefix_tree.h"
 #include "sampling/sampler.h"
 #include "tokenizers/tokenizer.h"
@@ -59,6 +60,8 @@ class Sequence {
   double trust = 0.7;                                            // how often a guess was right lately
   std::int64_t known_blocks = 0;                                 // leading blocks that the prefix tree has
   kvcache::PrefixTree::Node known = kvcache::PrefixTree::kRoot;  // the last of them
+  std::vector<kvcache::BlockKey> keys = {};                      // names of its leading full blocks, as far as they were asked for
+  std::int64_t fetches = 0;                                      // times that it waited for the disk since it last ran
   std::int64_t cached = 0;                                       // tokens that the tree had when it was first admitted
 
   std::uint64_t partition() const { return request_.cache_partition; }

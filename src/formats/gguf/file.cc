@@ -6,6 +6,7 @@
 #include <numeric>
 #include <optional>
 
+#include "base/checksum.h"
 #include "base/error.h"
 #include "base/mapped_file.h"
 #include "formats/gguf/detail/layout.h"
@@ -189,6 +190,12 @@ std::string File::identity() const {
     if (map.identity().empty()) return "";
     all += map.identity();
   }
+  return all;
+}
+std::string File::fingerprint() const {
+  std::string all = identity();
+  if (all.empty())
+    for (const MappedFile& map : state_->maps) all += fmt::format("{:016x} ", checksum(map.bytes()));
   return all;
 }
 void File::release_pages() const {

@@ -53,6 +53,8 @@ class File {
   std::uint64_t bytes() const;
   /// MappedFile::identity() of all parts; empty when one has none, or the bytes are no file's.
   std::string identity() const;
+  /// As identity(), but where there is none, a checksum of all bytes: for a name that must not be missing.
+  std::string fingerprint() const;
   /// Gives back the memory of all mapped pages; what is read again comes from the file again.
   void release_pages() const;
 

@@ -68,6 +68,14 @@ std::vector<MetricFamily> families_of(const Snapshot& s, const Labels& labels) {
   counter("vllm:spec_decode_num_draft_tokens_total", "Tokens guessed.", s.guessed_tokens);
   counter("vllm:spec_decode_num_accepted_tokens_total", "Guesses that were right.", s.accepted_guesses);
   counter("vllm:num_preemptions_total", "Requests sent back to wait for want of cache.", s.preemptions);
+  if (s.on_disk) {
+    counter("vllm:external_prefix_cache_hits_total", "Tokens whose keys and values were read from disk.",
+            s.disk_blocks_read * s.block_tokens);
+    counter("quern:kv_disk_blocks_written_total", "Blocks of the cache written to disk.", s.disk_blocks_written);
+    counter("quern:kv_disk_errors_total", "Blocks that could not be written, or were damaged.", s.disk_errors);
+    gauge("quern:kv_disk_bytes", "Bytes in the folder of the cache on disk, of all processes, as last counted.",
+          static_cast<double>(s.disk_bytes));
+  }
   counter("quern:engine_steps_total", "Steps of the engine: its heartbeat.", s.steps);
   return all;
 }
