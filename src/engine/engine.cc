@@ -15,6 +15,7 @@
 #include "base/faults.h"
 #include "engine/detail/batcher.h"
 #include "kvcache/disk_store.h"
+#include "sampling/random.h"
 
 namespace quern::engine {
 namespace {
@@ -84,6 +85,7 @@ class Engine::Scheduler {
                                  limits_.blocks * limits_.block_tokens)),
         runner_(std::move(model), pool, limits_.blocks, limits_.max_sequences, limits_.max_blocks_per_sequence),
         disk_(open_disk(options.disk_cache)),
+        partition_seed_(disk_ ? disk_->secret() : sampling::fresh_seed()),
         batcher_(
             limits_,
             [this, workers = options.max_workers](const runtime::Batch& batch) {
@@ -139,6 +141,7 @@ class Engine::Scheduler {
   }
 
   std::int64_t context_length() const { return context_length_; }
+  std::uint64_t partition_seed() const { return partition_seed_; }
 
  private:
   void run() {
@@ -193,7 +196,8 @@ class Engine::Scheduler {
   std::condition_variable wake_;
   bool stop_ = false, disk_ready_ = false;
   std::unique_ptr<kvcache::DiskStore> disk_;  // reads into the runner's cache
-  detail::Batcher batcher_;                   // the thread's alone
+  const std::uint64_t partition_seed_;
+  detail::Batcher batcher_;  // the thread's alone
   std::uint64_t arrivals_ = 0;
   std::vector<std::unique_ptr<detail::Sequence>> submitted_, arriving_;
   Statistics statistics_;
@@ -208,6 +212,7 @@ Engine::~Engine() = default;
 
 std::unique_ptr<Stream> Engine::submit(Request request) { return scheduler_->submit(std::move(request)); }
 Engine::Statistics Engine::statistics() const { return scheduler_->statistics(); }
+std::uint64_t Engine::partition_seed() const { return scheduler_->partition_seed(); }
 std::int64_t Engine::context_length() const { return scheduler_->context_length(); }
 
 }  // namespace quern::engine

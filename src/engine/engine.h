@@ -79,6 +79,9 @@ class Engine {
     std::int64_t steps = 0, prompt_tokens = 0, generated_tokens = 0, preemptions = 0;
   };
   Statistics statistics() const;
+  /// A random number to make Request::cache_partition of names with, so that nobody can choose a name that meets another's. The same at
+  /// every start that keeps its cache in the same folder.
+  std::uint64_t partition_seed() const;
   /// Tokens a sequence may have, prompt and answer: what the options say (or else the model), or the cache if that is smaller.
   std::int64_t context_length() const;
 

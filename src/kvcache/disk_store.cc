@@ -16,6 +16,8 @@
 #include <ctime>
 #include <filesystem>
 #include <optional>
+#include <random>
+#include <unordered_set>
 
 #include "base/checksum.h"
 #include "base/error.h"
@@ -25,7 +27,7 @@
 namespace quern::kvcache {
 namespace {
 
-constexpr std::string_view kEnding = ".kv", kTemporary = ".new", kLock = "lock";
+constexpr std::string_view kEnding = ".kv", kTemporary = ".new", kLock = "lock", kSecret = "secret";
 constexpr std::size_t kMostFiles = 1 << 20;    // that are listed
 constexpr std::int64_t kAbandoned = 3600;      // seconds after which a temporary file has no writer any more
 constexpr std::int64_t kPause = 60;            // seconds without writing after the disk failed
@@ -94,6 +96,31 @@ bool transfer(Call call, int fd, void* header, void* block, std::size_t block_by
   return true;
 }
 
+/// The number in the folder's file for it, which is made when it is not there. Without the right to make one it is another every time.
+std::uint64_t secret_of(const std::string& folder) {
+  const std::string file = folder + "/" + std::string(kSecret),
+                    temporary = file + "." + std::to_string(::getpid()) + std::string(kTemporary);
+  std::uint64_t found = 0;
+  const auto read = [&] {
+    const Descriptor fd(::open(file.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK));
+    struct stat info{};
+    return fd.get() >= 0 && ::fstat(fd.get(), &info) == 0 && S_ISREG(info.st_mode) && info.st_uid == ::geteuid() &&
+           ::pread(fd.get(), &found, sizeof found, 0) == sizeof found;
+  };
+  if (read()) return found;
+  std::random_device random;
+  const std::uint64_t number = std::uint64_t{random()} << 32 | random();
+  {
+    const Descriptor fd(::open(temporary.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600));
+    if (fd.get() < 0 || ::write(fd.get(), &number, sizeof number) != sizeof number) return number;
+  }
+  // The first of several processes wins; what is no such file goes.
+  const bool others = ::link(temporary.c_str(), file.c_str()) != 0 && read();
+  if (!others) ::rename(temporary.c_str(), file.c_str());
+  ::unlink(temporary.c_str());
+  return others ? found : number;
+}
+
 /// A file's name as a key, if it is one of ours.
 std::optional<BlockKey> key_of(std::string_view name) {
   BlockKey key;
@@ -127,6 +154,7 @@ DiskStore::DiskStore(DiskStoreOptions options)
         .at(options_.folder);
   if (std::filesystem::directory_iterator(options_.folder, error); error)
     throw Error(Code::invalid_argument, "cannot read the folder for cached blocks: " + error.message()).at(options_.folder);
+  secret_ = secret_of(options_.folder);
   list_again();
   reader_ = std::thread([this] { read_jobs(); });
   writer_ = std::thread([this] { write_jobs(); });
@@ -285,8 +313,9 @@ bool DiskStore::read_block(const Job& job) {
       transfer(::preadv, fd.get(), &header, job.to.data(), job.to.size()) && header == header_of(job.key, job.to))
     return true;
   const bool gone = error == ENOENT || error == ENOTDIR;  // another process needed the room
-  // Damaged, or nothing that we would have written: a link, a folder, another user's. What cannot be removed stays.
-  if (!gone) ::unlink(file.c_str());
+  // Damaged, or nothing that we would have written: a link, a folder, another user's. What cannot be removed stays, and so does what is
+  // there and cannot be opened, for want of descriptors or rights.
+  if (error == 0 || error == ELOOP || error == ENXIO) ::unlink(file.c_str());
   const std::lock_guard lock(mutex_);
   index_.erase(job.key);
   if (!gone) ++statistics_.read_errors;
@@ -377,16 +406,30 @@ void DiskStore::list_again() {
       ::stat(options_.folder.c_str(), &info) == 0 ? std::int64_t(info.st_mtim.tv_sec) * 1'000'000'000 + info.st_mtim.tv_nsec : 0;
   if (time == folder_time_) return;
   folder_time_ = time;
-  Index found;
-  const std::int64_t unmarked = steady_seconds() - kMarkedFor;
+  std::unordered_set<BlockKey, BlockKeyHash> found;
   std::error_code error;
   for (std::filesystem::directory_iterator entry(options_.folder, error), end; !error && entry != end && found.size() < kMostFiles;
        entry.increment(error))
-    if (const auto key = key_of(entry->path().filename().native())) found.emplace(*key, unmarked);
-  const std::lock_guard lock(mutex_);
-  for (auto& [key, marked] : found)
-    if (const auto known = index_.find(key); known != index_.end()) marked = known->second;
-  index_ = std::move(found);
+    if (const auto key = key_of(entry->path().filename().native())) found.insert(*key);
+
+  // Some at a time: a step may want the lock. No other thread adds to the index, so its buckets stay.
+  constexpr std::size_t kAtOnce = 256;
+  const std::int64_t unmarked = steady_seconds() - kMarkedFor;
+  for (auto next = found.begin(); next != found.end();) {
+    const std::lock_guard lock(mutex_);
+    for (std::size_t n = 0; n < kAtOnce && next != found.end(); ++n) index_.try_emplace(*next++, unmarked);
+  }
+  std::vector<BlockKey> gone;
+  for (std::size_t bucket = 0; bucket < index_.bucket_count();) {
+    const std::lock_guard lock(mutex_);
+    for (std::size_t n = 0; n < kAtOnce && bucket < index_.bucket_count(); ++n, ++bucket)
+      for (auto entry = index_.begin(bucket); entry != index_.end(bucket); ++entry)
+        if (!found.contains(entry->first)) gone.push_back(entry->first);
+  }
+  for (std::size_t i = 0; i < gone.size();) {
+    const std::lock_guard lock(mutex_);
+    for (std::size_t n = 0; n < kAtOnce && i < gone.size(); ++n, ++i) index_.erase(gone[i]);
+  }
 }
 
 /// Counts what is in the folder, and removes the least recently used files when it is nearly full. Two processes that write stay within the

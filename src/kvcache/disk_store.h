@@ -72,6 +72,9 @@ class DiskStore {
   /// How long reading `blocks` more will take, in seconds, with what is queued, by how long it took so far.
   double seconds_to_read(std::size_t blocks) const;
 
+  /// A random number that belongs to the folder.
+  std::uint64_t secret() const { return secret_; }
+
   struct Statistics {
     std::int64_t blocks_read = 0, blocks_written = 0, read_errors = 0, write_errors = 0, blocks_removed = 0;
     std::int64_t bytes = 0;  // in the folder, of all processes, as last counted
@@ -102,6 +105,7 @@ class DiskStore {
 
   const DiskStoreOptions options_;
   const std::int64_t file_bytes_;
+  std::uint64_t secret_ = 0;
 
   mutable std::mutex mutex_;
   std::condition_variable to_read_, to_write_;

@@ -9,6 +9,7 @@
 #include <chrono>
 #include <cstdlib>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "cli/program.h"
@@ -89,6 +90,28 @@ TEST(Serve, says_where_it_listens_answers_and_drains_when_told_to_end) {
   EXPECT_EQ(served.status(), 0);
 }
 
+TEST(Serve, what_was_computed_is_on_disk_after_a_restart) {
+  const Folder folder;
+  quern::testing::write_tiny_llama(folder / "tiny.gguf");
+  std::this_thread::sleep_for(std::chrono::seconds(3));  // a file just written has no name yet that outlives another change
+  const std::string ask = R"({"prompt":")" + std::string(100, 'x') + R"(","max_tokens":2,"ignore_eos":true,"temperature":0)";
+  for (const bool again : {false, true}) {
+    Served served({folder / "tiny.gguf", "--kv-disk", "8M", "--kv-disk-dir", folder / "kv"});
+    for (const std::string salt : {"", R"(,"cache_salt":"mine")"}) {
+      Client client(served.port());
+      client.post("/v1/completions", ask + salt + "}");
+      EXPECT_THAT(client.reply().body, HasSubstr(again ? "\"cached_tokens\":96" : "\"cached_tokens\":0"));
+    }
+    Client client(served.port());
+    client.get("/metrics");
+    const std::string page = client.reply().body;
+    EXPECT_THAT(page,
+                HasSubstr(again ? "vllm:external_prefix_cache_hits_total{engine=\"0\",model_name=\"tiny\"} 192" : "quern:kv_disk_bytes"));
+    served.signal(SIGTERM);
+    EXPECT_EQ(served.status(), 0);
+  }
+}
+
 TEST(Serve, refuses_what_would_be_unsafe_or_cannot_be) {
   const Folder folder;
   quern::testing::write_tiny_llama(folder / "tiny.gguf");
@@ -101,6 +124,10 @@ TEST(Serve, refuses_what_would_be_unsafe_or_cannot_be) {
   EXPECT_THAT(outcome.err, HasSubstr("chatml"));
   outcome = quern({"serve", model, "--api-key", "two words"});
   EXPECT_EQ(outcome.status, 1);
+  outcome = quern({"serve", model, "--kv-disk-dir", model});
+  EXPECT_EQ(outcome.status, 1);
+  EXPECT_THAT(outcome.err, HasSubstr("the folder for cached blocks"));
+  EXPECT_EQ(quern({"serve", model, "--kv-disk", "lots"}).status, 2);
   Served first({model});
   outcome = quern({"serve", model, "--port", std::to_string(first.port())});
   EXPECT_EQ(outcome.status, 1);

@@ -54,7 +54,7 @@ class Random {
 
 struct Answer {
   Tokens ids;
-  std::vector<float> logprobs;
+  std::vector<float> logprobs, top;
   std::string text;
   Event last;
 };
@@ -84,7 +84,7 @@ Answer wait_for(Stream& stream, std::uint64_t seed) {
     answer.ids.insert(answer.ids.end(), event->ids.begin(), event->ids.end());
     for (const TokenLogprob& l : event->logprobs) answer.logprobs.push_back(l.logprob);
     for (const auto& row : event->top)
-      for (const TokenLogprob& l : row) answer.logprobs.push_back(l.logprob);
+      for (const TokenLogprob& l : row) answer.top.push_back(l.logprob);
     answer.text += event->text;
     answer.last = std::move(*event);
   }
@@ -144,11 +144,13 @@ void check(const Sent& sent, const Answer& got, const Answer& alone, bool may_fa
     fail(seed, "a request failed: " + got.last.error);
   const bool whole = got.last.finish != FinishReason::error && got.last.finish != FinishReason::cancelled;
   if (!whole && got.last.finish == FinishReason::cancelled && !sent.cancelled) fail(seed, "a request was cancelled by nobody");
-  if (!is_beginning(got.ids, alone.ids) || !is_beginning(got.logprobs, alone.logprobs))
-    fail(seed, "an answer is not that of the request alone");
+  if (!is_beginning(got.ids, alone.ids) || !is_beginning(got.logprobs, alone.logprobs) || !is_beginning(got.top, alone.top))
+    fail(seed, fmt::format("an answer of {} tokens and {} log-probabilities ({}) is not that of the request alone, of {} and {} ({})",
+                           got.ids.size(), got.logprobs.size(), static_cast<int>(got.last.finish), alone.ids.size(), alone.logprobs.size(),
+                           static_cast<int>(alone.last.finish)));
   if (!whole) return;
-  if (got.ids.size() != alone.ids.size() || got.logprobs.size() != alone.logprobs.size() || got.text != alone.text ||
-      got.last.finish != alone.last.finish || got.last.stop_text != alone.last.stop_text)
+  if (got.ids.size() != alone.ids.size() || got.logprobs.size() != alone.logprobs.size() || got.top.size() != alone.top.size() ||
+      got.text != alone.text || got.last.finish != alone.last.finish || got.last.stop_text != alone.last.stop_text)
     fail(seed,
          fmt::format("an answer of {} tokens ends otherwise than that of the request alone, of {}", got.ids.size(), alone.ids.size()));
   if (got.last.generated_tokens != static_cast<std::int64_t>(got.ids.size())) fail(seed, "tokens were counted wrongly");

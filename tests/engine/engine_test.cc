@@ -138,11 +138,11 @@ TEST_F(EngineTest, a_cache_on_disk_outlives_the_engine_and_changes_no_bit) {
     for (std::size_t i = 0; i < requests.size(); ++i) {
       const Answer answer = wait_for(*streams[i]);
       expect_same(answer, wait_for(*fresh->submit(requests[i])));
-      if (start == 1) EXPECT_GE(answer.last.cached_tokens, (answer.last.prompt_tokens - 1) / 16 * 16);
     }
     const Engine::Statistics done = wait_until_idle(*engine);
     EXPECT_EQ(done.disk_errors, 0);
     EXPECT_EQ(done.disk_blocks_read > 0, start == 1);
+    if (start == 1) EXPECT_GE(done.cached_prompt_tokens, 400) << "of 735; what is computed faster than read is computed";
   }
   // Other types of keys and values have other blocks.
   const std::string path = temporary_file("kv.gguf");

@@ -114,6 +114,15 @@ TEST_F(DiskStoreTest, gives_back_what_was_written_also_after_a_restart_and_to_ot
   EXPECT_EQ(notes, "");
 }
 
+TEST_F(DiskStoreTest, the_folders_secret_is_the_same_at_every_start_and_for_everybody) {
+  const std::uint64_t secret = open()->secret();
+  EXPECT_EQ(open(1 << 30, "another model")->secret(), secret);
+  fs::resize_file(folder + "/secret", 3);
+  const std::uint64_t second = open()->secret();
+  EXPECT_NE(second, secret);
+  EXPECT_EQ(open()->secret(), second);
+}
+
 TEST_F(DiskStoreTest, only_the_user_can_read_what_was_said) {
   auto store = open();
   ASSERT_TRUE(write(*store, 1));

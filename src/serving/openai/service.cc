@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <charconv>
 #include <mutex>
-#include <random>
 #include <span>
 #include <unordered_set>
 #include <utility>
@@ -283,8 +282,7 @@ class Service::State : public std::enable_shared_from_this<State> {
   metrics::Metrics& metrics_;
   const ServiceOptions options_;
   Abilities abilities_;
-  const std::uint64_t salt_seed_ = options_.salt_seed.value_or(std::random_device{}() * std::uint64_t{0x100000001} +
-                                                               1);  // nobody can choose a salt that meets another's
+  const std::uint64_t salt_seed_ = engine_.partition_seed();  // nobody can choose a salt that meets another's
   http::Server* server_ = nullptr;
 
   std::unordered_set<std::shared_ptr<Answer>> answers_;  // of the server's thread, as all below

@@ -20,9 +20,8 @@ struct ServiceOptions {
   bool any_name = true;                   // whatever a request calls it
   std::int64_t created = 0;               // seconds since 1970, the same at every start
   std::string version = "0";
-  std::int64_t max_waiting = 1024;                        // requests that wait in the engine; more get 429
-  std::optional<std::uint64_t> salt_seed = std::nullopt;  // the same at every start, so that salted prompts are found on disk
-  std::int64_t block_tokens = 16;                         // of the engine's cache, for the metrics
+  std::int64_t max_waiting = 1024;  // requests that wait in the engine; more get 429
+  std::int64_t block_tokens = 16;   // of the engine's cache, for the metrics
   std::chrono::seconds stall{120};  // so long without a step while there is work: not healthy. A step of a large model takes seconds.
   std::chrono::milliseconds quiet{5'000};  // a stream that has nothing to say yet begins all the same
   Limits limits = {};
