@@ -188,7 +188,7 @@ class Soak {
       if (random.once_in(3)) std::this_thread::sleep_for(std::chrono::microseconds(random.between(0, 5000)));
       if (random.once_in(8)) {
         Sent& victim = sent[static_cast<std::size_t>(random.between(0, static_cast<std::int64_t>(i)))];
-        victim.stream->cancel();
+        if (victim.stream) victim.stream->cancel();
         victim.cancelled = true;
       }
       if (random.once_in(40)) sent[i].stream.reset();  // a client that leaves
