@@ -31,21 +31,27 @@ class Sampler {
   /// Errors: invalid_argument, naming the parameter, its value and its range.
   Sampler(Parameters parameters, std::int64_t vocabulary);
 
-  /// `logits`: f32 [vocabulary or less]. `history`: prompt and answer so far; its length is the position that is drawn for.
-  /// Errors: data_corrupt (the model computed NaN, infinity, or nothing but -inf), invalid_argument (bias forbids every token).
-  /// Allocates nothing.
-  std::int32_t sample(std::span<const float> logits, std::span<const std::int32_t> history, Workspace& workspace) const;
+  /// `logits`: f32 [vocabulary or less]. `history`: prompt and answer so far, the first `prompt` of them being the prompt; its length is
+  /// the position that is drawn for. Errors: data_corrupt (the model computed NaN, infinity, or nothing but -inf), invalid_argument (every
+  /// token is forbidden). Allocates nothing.
+  std::int32_t sample(std::span<const float> logits, std::span<const std::int32_t> history, Workspace& workspace,
+                      std::size_t prompt = 0) const;
 
   const Parameters& parameters() const { return parameters_; }
 
  private:
   bool penalises() const;
-  std::span<const float> changed(std::span<const float> logits, std::span<const std::int32_t> history, Workspace& w) const;
+  std::span<const float> changed(std::span<const float> logits, std::span<const std::int32_t> history, std::size_t prompt,
+                                 Workspace& w) const;
+  void forbid(std::span<float> row, std::span<const float> logits, std::span<const std::int32_t> answer) const;
+  void penalise(std::span<float> row, std::span<const std::int32_t> history, std::span<const std::int32_t> answer, Workspace& w) const;
+  double mass_of(const std::vector<Candidate>& candidates, float max) const;
   void cut_mass(std::vector<Candidate>& candidates, double sum, float max) const;
   std::int32_t draw(const std::vector<Candidate>& candidates, float max, double u) const;
 
   Parameters parameters_;
   float temperature_;
+  float cut_temperature_;  // of the distribution that truncating samplers see
 };
 
 /// ln softmax of a row: what the model itself thinks, before bias, penalties and temperature.

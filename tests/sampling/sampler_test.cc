@@ -6,9 +6,11 @@
 #include <cmath>
 #include <limits>
 #include <map>
+#include <memory>
 #include <numeric>
 #include <random>
 #include <set>
+#include <tuple>
 
 #include "base/error.h"
 #include "sampling/random.h"
@@ -179,6 +181,52 @@ TEST(Sampler, penalties_count_the_last_tokens_only) {
   EXPECT_EQ(Sampler({.temperature = 0}, 8).sample(kRow, past, workspace), 0);
 }
 
+TEST(Sampler, of_the_openai_profile_frequency_and_presence_count_the_answer_alone_and_repetition_all) {
+  const std::vector<std::int32_t> past = {0, 5, 0, 2};  // of which three are the prompt
+  Workspace workspace(8);
+  const auto greedy = [&](Parameters p) {
+    p.temperature = 0;
+    p.profile = Profile::openai;
+    p.penalty_window = -1;
+    return Sampler(p, 8).sample(kRow, past, workspace, 3);
+  };
+  EXPECT_EQ(greedy({.frequency_penalty = 2}), 0);
+  EXPECT_EQ(greedy({.presence_penalty = 2}), 0);
+  EXPECT_EQ(greedy({.frequency_penalty = 0.9, .bias = {{0, -kInfinity}, {1, -kInfinity}}}), 2) << "2 - 0.9 is above 1";
+  EXPECT_EQ(greedy({.frequency_penalty = 1.1, .bias = {{0, -kInfinity}, {1, -kInfinity}}}), 3);
+  EXPECT_EQ(greedy({.repeat_penalty = 2}), 1) << "token 0 is in the prompt";
+}
+
+TEST(Sampler, of_the_openai_profile_truncates_the_scaled_distribution) {
+  // Logits 3, 2.5, 2, 1 …: the figures of the two orders for top-p 0.8 at temperature 0.5, and min-p 0.2 at temperature 2.
+  const auto size = [](Parameters p) { return draws(p, kRow, 20000).size(); };
+  for (const auto& [profile, top_p, min_p] : {std::tuple(Profile::openai, 2u, 5u), std::tuple(Profile::llama, 3u, 3u)}) {
+    EXPECT_EQ(size({.profile = profile, .temperature = 0.5, .top_p = 0.8}), top_p);
+    EXPECT_EQ(size({.profile = profile, .temperature = 2, .min_p = 0.2}), min_p);
+  }
+  // min-p comes first: of .4576 .2775 .1683 .0619 it leaves three, of which the first two have .814.
+  EXPECT_EQ(size({.profile = Profile::openai, .top_p = 0.8, .min_p = 0.2}), 2u);
+  EXPECT_EQ(size({.profile = Profile::llama, .top_p = 0.8, .min_p = 0.2}), 3u);
+}
+
+TEST(Sampler, chooses_among_allowed_tokens_only) {
+  const auto counts = draws({.allowed = {3, 6, 7}}, kRow, 2000);
+  EXPECT_TRUE(counts.contains(3) && counts.contains(6));
+  for (const auto& [id, count] : counts) EXPECT_TRUE(id == 3 || id == 6 || id == 7) << id;
+  EXPECT_EQ(Sampler({.temperature = 0, .allowed = {3, 6}, .bias = {{6, 50.0f}}}, 8).sample(kRow, {}, *std::make_unique<Workspace>(8)), 6);
+}
+
+TEST(Sampler, never_completes_a_bad_word) {
+  Workspace workspace(8);
+  const Sampler sampler({.temperature = 0, .bad_words = {{5, 4, 0}, {1}, {7, 7}}}, 8);
+  const auto next = [&](std::vector<std::int32_t> past, std::size_t prompt) { return sampler.sample(kRow, past, workspace, prompt); };
+  EXPECT_EQ(next({}, 0), 0);
+  EXPECT_EQ(next({5, 4}, 0), 2) << "neither 0 nor the word of one token";
+  EXPECT_EQ(next({4, 4}, 0), 0);
+  EXPECT_EQ(next({5, 4}, 1), 0) << "a word that began in the prompt is none";
+  EXPECT_EQ(next({4}, 0), 0) << "less than the word's beginning";
+}
+
 TEST(Sampler, bias_forces_and_forbids) {
   EXPECT_EQ(draws({.bias = {{4, 100.0f}}}, kRow, 100), (std::map<std::int32_t, int>{{4, 100}}));
   EXPECT_FALSE(kept({.bias = {{0, -kInfinity}}}).contains(0));
@@ -223,7 +271,8 @@ TEST(Sampler, nan_infinity_and_nothing_are_errors_and_no_tokens) {
   }
   Parameters forbid;
   for (std::int32_t id = 0; id < 100; ++id) forbid.bias.emplace_back(id, -kInfinity);
-  EXPECT_THAT(error(std::vector<float>(100, 1.0f), forbid), HasSubstr("invalid_argument: the bias forbids every token"));
+  EXPECT_THAT(error(std::vector<float>(100, 1.0f), forbid),
+              HasSubstr("invalid_argument: bias, allowed tokens and bad words forbid every token"));
 }
 
 TEST(Sampler, parameters_out_of_range_are_named) {
