@@ -83,7 +83,7 @@ bool Sequence::ends(std::int32_t id) const {
 
 bool Sequence::advance(std::span<const float> logits, sampling::Workspace& workspace) {
   const bool early = early_ && generated() < request_.min_tokens;
-  const std::int32_t id = (early ? *early_ : sampler_).sample(logits, tokens_, workspace);
+  const std::int32_t id = (early ? *early_ : sampler_).sample(logits, tokens_, workspace, static_cast<std::size_t>(prompt_tokens_));
   if (request_.logprobs >= 0) {
     const sampling::LogProbabilities model(logits, workspace);
     unsent_.logprobs.push_back({id, model.of(id)});
