@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <atomic>
 #include <chrono>
 #include <condition_variable>
 #include <limits>
@@ -89,6 +90,7 @@ class Engine::Scheduler {
         batcher_(
             limits_,
             [this, workers = options.max_workers](const runtime::Batch& batch) {
+              const Beat beat(*this, batch.ids.size());
               const std::span<const float> logits = runner_.run(batch, workers);
               return detail::Batcher::Results(logits, runner_.hidden());
             },
@@ -122,6 +124,7 @@ class Engine::Scheduler {
     if (answers && prompt >= context_length_)
       throw Error(Code::invalid_argument, fmt::format("the prompt has {} tokens, which leaves no room for an answer in the context of {}",
                                                       prompt, context_length_));
+    if (request.beam_width > 0) check_beams(request);
     auto sequence = std::make_unique<detail::Sequence>(std::move(request), context_length_, limits_.tokens_known, *tokenizer_);
     auto stream = std::make_unique<ChannelStream>(sequence->channel());
     {
@@ -140,10 +143,33 @@ class Engine::Scheduler {
     return now;
   }
 
+  Heartbeat heartbeat() const {
+    Heartbeat now{.steps = steps_begun_.load(std::memory_order_relaxed)};
+    const std::int64_t begun = step_began_.load(std::memory_order_acquire);
+    if (begun == 0) return now;
+    now.step_seconds = std::chrono::duration<double>(Clock::now().time_since_epoch() - Clock::duration(begun)).count();
+    now.tokens = step_tokens_.load(std::memory_order_relaxed);
+    return now;
+  }
   std::int64_t context_length() const { return context_length_; }
   std::uint64_t partition_seed() const { return partition_seed_; }
+  std::int64_t embedding_width() const { return runner_.model().width(); }
 
  private:
+  /// All beams must have their places together.
+  void check_beams(const Request& request) const {
+    if (request.beam_width > limits_.max_sequences)
+      throw Error(Code::invalid_argument,
+                  fmt::format("{} beams are asked for; at most {} sequences run together", request.beam_width, limits_.max_sequences));
+    const auto prompt = static_cast<std::int64_t>(request.prompt.size());
+    const std::int64_t answer = request.max_tokens < 0 ? context_length_ - prompt : std::min(request.max_tokens, context_length_ - prompt);
+    const std::int64_t shared = prompt / limits_.block_tokens, all = blocks_for(prompt + answer, limits_.block_tokens);
+    if (shared + request.beam_width * (all - shared) > limits_.blocks)
+      throw Error(Code::invalid_argument, fmt::format("{} beams of {} + {} tokens take more than the cache of {} tokens",
+                                                      request.beam_width, prompt, answer, limits_.blocks * limits_.block_tokens))
+          .hint("ask for fewer beams or a shorter answer");
+  }
+
   void run() {
     for (;;) {
       {
@@ -187,6 +213,22 @@ class Engine::Scheduler {
                                                                           .ready = ready});
   }
 
+  using Clock = std::chrono::steady_clock;
+  /// A step is being computed as long as this lives.
+  class Beat {
+   public:
+    Beat(Scheduler& scheduler, std::size_t tokens) : scheduler_(scheduler) {
+      scheduler.step_tokens_.store(static_cast<std::int64_t>(tokens), std::memory_order_relaxed);
+      scheduler.steps_begun_.fetch_add(1, std::memory_order_relaxed);
+      scheduler.step_began_.store(Clock::now().time_since_epoch().count(), std::memory_order_release);
+    }
+    ~Beat() { scheduler_.step_began_.store(0, std::memory_order_release); }
+
+   private:
+    Scheduler& scheduler_;
+  };
+
+  std::atomic<std::int64_t> steps_begun_{0}, step_began_{0}, step_tokens_{0};  // step_began_: of Clock; 0 between steps
   const std::shared_ptr<const tokenizers::Tokenizer> tokenizer_;
   const detail::Batcher::Limits limits_;
   const std::int64_t context_length_;
@@ -213,6 +255,8 @@ Engine::~Engine() = default;
 std::unique_ptr<Stream> Engine::submit(Request request) { return scheduler_->submit(std::move(request)); }
 Engine::Statistics Engine::statistics() const { return scheduler_->statistics(); }
 std::uint64_t Engine::partition_seed() const { return scheduler_->partition_seed(); }
+Engine::Heartbeat Engine::heartbeat() const { return scheduler_->heartbeat(); }
+std::int64_t Engine::embedding_width() const { return scheduler_->embedding_width(); }
 std::int64_t Engine::context_length() const { return scheduler_->context_length(); }
 
 }  // namespace quern::engine

@@ -82,8 +82,17 @@ class Engine {
   /// A random number to make Request::cache_partition of names with, so that nobody can choose a name that meets another's. The same at
   /// every start that keeps its cache in the same folder.
   std::uint64_t partition_seed() const;
+  /// Whether it goes on, for a watchdog: waits for nothing, not even for the engine's own lock.
+  struct Heartbeat {
+    std::int64_t steps = 0;   // begun
+    double step_seconds = 0;  // that the present step has taken so far; 0: there is none
+    std::int64_t tokens = 0;  // of the present step
+  };
+  Heartbeat heartbeat() const;
   /// Tokens a sequence may have, prompt and answer: what the options say (or else the model), or the cache if that is smaller.
   std::int64_t context_length() const;
+  /// Numbers in an embedding.
+  std::int64_t embedding_width() const;
 
  private:
   class Scheduler;

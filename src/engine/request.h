@@ -1,7 +1,9 @@
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -25,9 +27,18 @@ struct Request {
   /// Requests reuse what the cache knows of others with the same partition only: for tenants who must not learn, by the time an answer
   /// takes, what others asked.
   std::uint64_t cache_partition = 0;
+  /// Who asks: tenants who wait get equal shares of what the engine can do, see detail/waiting_room.h. Among a tenant's requests the lower
+  /// priority is admitted first, then the earlier deadline. A request that is still waiting at its deadline fails (Code::cancelled).
+  std::uint64_t tenant = 0;
+  std::int64_t priority = 0;
+  std::optional<std::chrono::steady_clock::time_point> deadline = {};
   std::int32_t logprobs = -1;  // -1: none; n ≥ 0: the chosen token's log-probability and those of the n most probable
   /// The same of the prompt's own tokens, from the second on, each given those before it. With max_tokens 0 that is all that is computed.
   std::int32_t prompt_logprobs = -1;
+  /// Above 0: beam search over the most probable answers, see detail/beam_search.h, instead of one that is drawn. All come with the last
+  /// event. Of sampling and stopping, the end tokens, stop_ids and max_tokens count; the rest must say nothing.
+  std::int64_t beam_width = 0;
+  double length_penalty = 1;
   /// Other than none: an embedding of the prompt is wanted and no answer, and all of sampling and of stopping is ignored.
   Pooling pooling = Pooling::none;
 };
@@ -47,6 +58,14 @@ struct PromptReading {
   std::vector<float> embedding = {};                // [width], as the model has it: see embedding.h
 };
 
+/// One of the answers that a beam search found.
+struct BeamAnswer {
+  std::vector<TokenLogprob> tokens = {};  // an end token included
+  std::string text = {};
+  double score = 0;  // the mean log-probability of its text when the length penalty is 1, see detail/beam_search.h
+  FinishReason finish = FinishReason::none;
+};
+
 /// One thing that happened to a request, in order: a token (with the text that became complete by it, possibly none), and at last exactly
 /// one event with a finish reason. A token that ends the answer is among the last event's ids; it has no text.
 struct Event {
@@ -54,7 +73,8 @@ struct Event {
   std::string text;                            // complete UTF-8, never part of a stop string
   std::vector<TokenLogprob> logprobs;          // one an id, when asked for
   std::vector<std::vector<TokenLogprob>> top;  // the most probable of each id, when asked for
-  std::shared_ptr<PromptReading> prompt;       // with the first event, when something of the prompt was asked for
+  std::shared_ptr<std::vector<BeamAnswer>> beams;  // with the last event of a beam search: the best first
+  std::shared_ptr<PromptReading> prompt;           // with the first event, when something of the prompt was asked for
   FinishReason finish = FinishReason::none;
   std::string stop_text;             // which stop string ended it, when one did
   std::string error;                 // why, when finish is error …

@@ -156,4 +156,6 @@ std::vector<std::int32_t> TextModel::encode_text(std::string_view text) const {
   return ids;
 }
 
+std::vector<std::int32_t> TextModel::encode_whole(std::string_view text) const { return tokenizer->encode(text, {.add_special = true}); }
+
 }  // namespace quern::engine

@@ -33,6 +33,8 @@ struct TextModel {
   std::vector<std::int32_t> encode_chat(const templates::ChatInput& conversation) const;
   /// A plain prompt as ids, with the begin token if the model wants one and special tokens parsed.
   std::vector<std::int32_t> encode_text(std::string_view text) const;
+  /// A text to be embedded as ids: with the begin and the end token where the model wants them. An embedding model looks back from the end.
+  std::vector<std::int32_t> encode_whole(std::string_view text) const;
 };
 
 }  // namespace quern::engine

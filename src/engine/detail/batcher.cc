@@ -11,12 +11,7 @@
 namespace quern::engine::detail {
 namespace {
 
-bool came_before(const std::unique_ptr<Sequence>& a, const std::unique_ptr<Sequence>& b) { return a->arrival < b->arrival; }
-
-void insert(std::vector<std::unique_ptr<Sequence>>& list, std::unique_ptr<Sequence> sequence) {
-  const auto place = std::upper_bound(list.begin(), list.end(), sequence, came_before);
-  list.insert(place, std::move(sequence));
-}
+double now() { return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count(); }
 
 }  // namespace
 
@@ -61,14 +56,15 @@ void Batcher::add(std::unique_ptr<Sequence> sequence) {
     sequence->finish(FinishReason::length);
     return;
   }
-  try {  // room for it and for all that may be sent back from running
-    const std::size_t room = waiting_.size() + 1 + static_cast<std::size_t>(limits_.max_sequences);
-    if (room > waiting_.capacity()) waiting_.reserve(2 * room);
+  keep_waiting(std::move(sequence));
+}
+
+void Batcher::keep_waiting(std::unique_ptr<Sequence> sequence) noexcept {
+  try {
+    waiting_.add(sequence, sequence->ticket());
   } catch (const std::bad_alloc&) {
     sequence->fail(Code::resource_exhausted, "no memory for another request");
-    return;
   }
-  insert(waiting_, std::move(sequence));
 }
 
 /// Gives `count` more tokens their places in the cache and in the block table, if there are blocks.
@@ -80,9 +76,11 @@ bool Batcher::append(Sequence& sequence, std::int64_t count) {
   const std::size_t before = table.blocks().size();
   std::optional<kvcache::BlockCopy> copy;
   if (!table.append(count, copy)) return false;
-  QUERN_ASSERT(!copy);  // only full blocks are shared
+  const std::size_t changed = copy ? before - 1 : before;  // beams share blocks that are not full
+  if (copy) copy_(copy->from, copy->to);
   const auto row = block_table_.begin() + sequence.row * limits_.max_blocks_per_sequence;
-  std::copy(table.blocks().begin() + static_cast<std::ptrdiff_t>(before), table.blocks().end(), row + static_cast<std::ptrdiff_t>(before));
+  std::copy(table.blocks().begin() + static_cast<std::ptrdiff_t>(changed), table.blocks().end(),
+            row + static_cast<std::ptrdiff_t>(changed));
   return true;
 }
 
@@ -137,26 +135,40 @@ void Batcher::give_back(Sequence& sequence) {
   std::fill_n(block_table_.begin() + sequence.row * limits_.max_blocks_per_sequence, table.blocks().size(), 0);
   table.clear();
   free_rows_.push_back(std::exchange(sequence.row, -1));
+  if (!sequence.is_extra_beam()) waiting_.left(sequence.tenant());
+  if (BeamGroup* group = sequence.group(); group != nullptr && !sequence.is_extra_beam()) {
+    free_rows_.insert(free_rows_.end(), group->rows.begin(), group->rows.end());
+    group->rows.clear();
+  }
   sequence.computed = sequence.known_blocks = 0;
   sequence.known = kvcache::PrefixTree::kRoot;
 }
 
 void Batcher::preempt_youngest() {
+  for (; running_.back()->is_extra_beam(); running_.pop_back()) give_back(*running_.back());
   std::unique_ptr<Sequence> sequence = std::move(running_.back());
   running_.pop_back();
   give_back(*sequence);
-  insert(waiting_, std::move(sequence));
+  if (sequence->group() != nullptr) sequence->restart_search();
+  keep_waiting(std::move(sequence));
   ++done_.preemptions;
 }
 
 void Batcher::drop_cancelled() {
-  for (List* list : {&waiting_, &running_})
-    std::erase_if(*list, [&](const std::unique_ptr<Sequence>& sequence) {
-      if (!sequence->channel()->cancelled()) return false;
-      give_back(*sequence);
-      sequence->finish(FinishReason::cancelled);
-      return true;
-    });
+  const auto cancelled = [&](const std::unique_ptr<Sequence>& sequence) {
+    if (!sequence->cancelled()) return false;
+    give_back(*sequence);
+    sequence->finish(FinishReason::cancelled);
+    return true;
+  };
+  std::erase_if(running_, cancelled);
+  if (waiting_.empty()) return;
+  waiting_.erase_if([&, time = now()](const std::unique_ptr<Sequence>& sequence, const Ticket& ticket) {
+    if (cancelled(sequence)) return true;
+    if (ticket.deadline > time) return false;
+    sequence->fail(Code::cancelled, "the request was still waiting at its deadline");
+    return true;
+  });
 }
 
 /// A place for the newest token of every running request.
@@ -166,7 +178,7 @@ void Batcher::grow() {
     const std::int64_t missing = sequence.size() - tables_[static_cast<std::size_t>(sequence.row)].tokens();
     while (!append(sequence, missing)) {
       preempt_youngest();
-      if (i == running_.size()) return;  // it was the youngest itself
+      if (i >= running_.size()) return;  // it was the youngest itself
     }
   }
 }
@@ -185,44 +197,50 @@ bool Batcher::is_being_computed(const Sequence& sequence, std::int64_t known) co
 }
 
 void Batcher::admit() {
-  constexpr std::size_t kMostPassed = 64;  // requests that wait for another's tokens while later ones go first
-  for (std::size_t i = 0; i < std::min(waiting_.size(), kMostPassed) && !free_rows_.empty();) {
-    Sequence& sequence = *waiting_[i];
-    const auto place_in_line = waiting_.begin() + static_cast<std::ptrdiff_t>(i);
+  constexpr int kMostPassed = 64;  // requests that wait for another's tokens while later ones go first
+  waiting_.begin(now());
+  for (int passed = 0; passed < kMostPassed && !free_rows_.empty();) {
+    std::unique_ptr<Sequence>* const next = waiting_.next();
+    if (next == nullptr) return;
+    Sequence& sequence = **next;
     // At least the last token is computed, for what is read from its row.
     kvcache::PrefixTree::Match match;
     known_blocks_.clear();
     if (limits_.prefix_cache) {
       match = tree_.find(sequence.tokens().first(static_cast<std::size_t>(sequence.skippable())), sequence.partition(), known_blocks_);
       if (is_being_computed(sequence, static_cast<std::int64_t>(known_blocks_.size()) * limits_.block_tokens)) {
-        ++i;
+        ++passed;
         continue;
       }
     }
     const auto shared = std::ranges::count_if(known_blocks_, [&](std::int32_t block) { return pool_.references(block) > 1; });
     // A block to spare for each that runs already, lest the newcomer be sent back at once.
     const std::int64_t spare = running_.empty() ? 0 : static_cast<std::int64_t>(running_.size()) + 1;
-    const std::int64_t needed = (sequence.size() + limits_.block_tokens - 1) / limits_.block_tokens - shared;
-    if (needed + spare > pool_.free_blocks() + pool_.idle_blocks()) return;
+    const std::int64_t beams = sequence.group() != nullptr ? sequence.beam_width() : 1;  // each will write into a block of its own
+    const std::int64_t needed = (sequence.size() + limits_.block_tokens - 1) / limits_.block_tokens - shared + beams - 1;
+    if (beams > static_cast<std::int64_t>(free_rows_.size()) || needed + spare > pool_.free_blocks() + pool_.idle_blocks()) return;
     if (disk_ && disk_->fetch(sequence, known_blocks_, cost_)) {
-      ++i;
+      ++passed;
       continue;
     }
+    std::unique_ptr<Sequence> admitted = waiting_.take();
     try {
       sequence.start(limits_.most_guesses);
     } catch (const std::bad_alloc&) {
+      waiting_.left(sequence.tenant());
       sequence.fail(Code::resource_exhausted, "no memory for the tokens of the request");
-      waiting_.erase(place_in_line);
       continue;
     }
     sequence.row = free_rows_.back();
     free_rows_.pop_back();
+    for (std::int64_t k = 1; k < beams; ++k, free_rows_.pop_back()) sequence.group()->rows.push_back(free_rows_.back());
     if (!place(sequence, match)) {
       give_back(sequence);
+      keep_waiting(std::move(admitted));
       return;
     }
-    insert(running_, std::move(*place_in_line));
-    waiting_.erase(place_in_line);
+    waiting_.charge(sequence.tenant(), static_cast<double>(sequence.pending()));
+    running_.insert(std::upper_bound(running_.begin(), running_.end(), admitted, stands_before), std::move(admitted));
   }
 }
 
@@ -263,7 +281,7 @@ void Batcher::guess(Sequence& sequence) {
   constexpr double kShareUnknown = 0.1;              // of a step's time that a row adds, before that is known
   sequence.trust += 0.005 * (0.5 - sequence.trust);  // who failed is tried again some time
   const std::int64_t most = std::min(limits_.most_guesses, sequence.room() - 1);
-  if (most <= 0 || sequence.generated() == 0) return;
+  if (most <= 0 || sequence.generated() == 0 || sequence.group() != nullptr) return;
   StepWork more = work_;
   ++more.rows;
   more.row_keys += sequence.size();
@@ -375,11 +393,15 @@ void Batcher::take_results(std::span<const Reading> readings, std::size_t hidden
   }
 }
 
-/// Who only wanted its prompt to be read has ended with it.
-void Batcher::end_prompt(Sequence& sequence) {
-  if (sequence.row < 0 || sequence.generates() || sequence.pending() > 0) return;
-  give_back(sequence);
-  sequence.finish_prompt();
+/// Searches go on, and who only wanted its prompt to be read has ended with it.
+void Batcher::end_step() {
+  advance_searches();
+  for (const auto& sequence : running_) {
+    if (sequence->row < 0 || sequence->generates() || sequence->pending() > 0) continue;
+    give_back(*sequence);
+    sequence->finish_prompt();
+  }
+  remove_ended();
 }
 
 /// What a request wanted of the step. True when that ended it; what is wrong with its numbers fails it alone.
@@ -406,10 +428,15 @@ bool Batcher::read(const Reading& reading, const Results& results) {
 /// The next tokens of a request, from its rows [1 + guesses, vocabulary]: one, and one more for each guess that was right. True when that
 /// ended it.
 bool Batcher::draw(Sequence& sequence, std::span<const float> logits) {
+  if (sequence.group() != nullptr) {
+    sequence.offer(logits.first(static_cast<std::size_t>(limits_.tokens_known)), workspace_);
+    return false;
+  }
   for (std::size_t i = 0;; ++i) {
     const bool ended = sequence.advance(
         logits.subspan(i * static_cast<std::size_t>(limits_.vocabulary), static_cast<std::size_t>(limits_.tokens_known)), workspace_);
     ++done_.generated_tokens;
+    waiting_.charge(sequence.tenant(), waiting_.kAnswerToken);
     if (ended) return true;
     if (i == sequence.guesses.size()) break;
     const bool right = sequence.tokens().back() == sequence.guesses[i];
@@ -423,7 +450,10 @@ bool Batcher::draw(Sequence& sequence, std::span<const float> logits) {
 }
 
 void Batcher::remove_ended() {
-  std::erase_if(running_, [](const std::unique_ptr<Sequence>& sequence) { return sequence->row < 0; });
+  std::erase_if(running_, [&](const std::unique_ptr<Sequence>& sequence) {
+    if (sequence->group() != nullptr && sequence->group()->ended) give_back(*sequence);
+    return sequence->row < 0;
+  });
 }
 
 std::optional<Batcher::Failure> Batcher::compute(const runtime::Batch& batch, Results& results) {
@@ -470,9 +500,8 @@ void Batcher::compute_alone() {
     }
     count_computed(sequence);
     take_results(own, own_hidden.size(), results);
-    end_prompt(sequence);
   }
-  remove_ended();
+  end_step();
 }
 
 void Batcher::step() {
@@ -494,18 +523,16 @@ void Batcher::step() {
   for (const auto& sequence : running_)
     if (sequence->scheduled > 0) count_computed(*sequence);
   take_results(readings_, hidden_rows_.size(), results);
-  for (const auto& sequence : running_) end_prompt(*sequence);
-  remove_ended();
+  end_step();
 }
 
 void Batcher::cancel_all() {
-  for (List* list : {&running_, &waiting_}) {
-    for (const auto& sequence : *list) {
-      give_back(*sequence);
-      sequence->finish(FinishReason::cancelled);
-    }
-    list->clear();
+  for (const auto& sequence : running_) {
+    give_back(*sequence);
+    sequence->finish(FinishReason::cancelled);
   }
+  running_.clear();
+  waiting_.clear([](const std::unique_ptr<Sequence>& sequence) { sequence->finish(FinishReason::cancelled); });
   constexpr double kMostSeconds = 5;
   if (disk_) disk_->finish(kMostSeconds);
 }

@@ -27,10 +27,10 @@ namespace quern::engine::detail {
 /// is left of the step evenly. What a step may hold is a number of tokens and, while requests wait, a time, by what earlier steps took.
 ///
 /// Where a request's text says how it may go on, some guessed tokens follow its row in the same step. The next token is drawn from each row
-/// in turn for as long as it is the one guessed: the tokens, and how they were drawn, are those of as many steps. Requests are admitted in
-/// order of arrival, once there are blocks for all their tokens; but who
-/// begins like one whose prompt is just being computed waits for that part of it, and others may go first. When blocks run out, the request
-/// that came last gives up its own and computes its tokens again later; the one that came first always goes on, so all end.
+/// in turn for as long as it is the one guessed: the tokens, and how they were drawn, are those of as many steps. Who is admitted next the
+/// waiting room decides, once there are blocks for all its tokens; but who begins like one whose prompt is just being computed waits for
+/// that part of it, and others may go first. When blocks run out, of the requests of the least urgent priority the one that came last gives
+/// up its own and computes its tokens again later; the first of the most urgent always goes on, so all end.
 ///
 /// Full blocks become known to a prefix tree as they are computed, and a request begins with the blocks of those that began alike. Its
 /// answer does not depend on it: a key or value has the same bits whoever computed it, and beside whom.
@@ -84,6 +84,7 @@ class Batcher {
   void add_answers();
   void guess(Sequence& sequence);
   void add_rows(Sequence& sequence, std::int64_t count);
+  void keep_waiting(std::unique_ptr<Sequence> sequence) noexcept;
   std::int64_t prompt_budget() const;
   /// What of a step's results is one request's: logits behind `logits` tokens of its prompt, the first of them at `first_logits`, and as
   /// many rows as it draws from; final states likewise.
@@ -101,6 +102,13 @@ class Batcher {
   bool read(const Reading& reading, const Results& results);
   bool draw(Sequence& sequence, std::span<const float> logits);
 
+  // batcher_beams.cc
+  void advance_searches();
+  void advance(Sequence& leader);
+  Sequence* another_beam(const Sequence& leader);
+  void become(Sequence& beam, const Sequence& parent);
+  void leave_search(Sequence& beam);
+
   bool is_being_computed(const Sequence& sequence, std::int64_t known) const;
   bool place(Sequence& sequence, kvcache::PrefixTree::Match match);
   bool append(Sequence& sequence, std::int64_t count);
@@ -117,10 +125,11 @@ class Batcher {
   std::optional<DiskTier> disk_;
   std::vector<kvcache::BlockTable> tables_;  // by row
   sampling::Workspace workspace_;
-  List waiting_, running_;                                                             // both in order of arrival
-  std::vector<std::int32_t> free_rows_;                                                // of the block table
-  std::vector<Sequence*> prompts_;                                                     // of the step, the shortest first
-  std::vector<Reading> readings_;                                                      // in the order of rows_ and hidden_rows_
+  WaitingRoom<std::unique_ptr<Sequence>> waiting_;
+  List running_;                         // the lower priority first, then in order of arrival; the last is the first to be sent back
+  std::vector<std::int32_t> free_rows_;  // of the block table
+  std::vector<Sequence*> prompts_;       // of the step, the shortest first
+  std::vector<Reading> readings_;        // in the order of rows_ and hidden_rows_
   std::vector<std::int32_t> ids_, positions_, sequence_, slots_, rows_, hidden_rows_;  // of the step
   StepCost cost_;
   StepWork work_;                           // of the step

@@ -36,6 +36,17 @@ Request checked(Request request, std::int64_t vocabulary, const tokenizers::Toke
   if (request.stop.size() > kMaxStops || bytes > kMaxStopBytes)
     throw Error(Code::invalid_argument, fmt::format("{} stop texts of {} bytes together; at most {} of {} bytes are possible",
                                                     request.stop.size(), bytes, kMaxStops, kMaxStopBytes));
+  if (request.beam_width < 0)
+    throw Error(Code::invalid_argument, fmt::format("beam_width is {}; it must be 0 or more", request.beam_width));
+  if (request.beam_width > 0) {
+    const sampling::Parameters& s = request.sampling;
+    const bool neutral = s.bias.empty() && s.allowed.empty() && s.bad_words.empty() && s.repeat_penalty == 1 && s.frequency_penalty == 0 &&
+                         s.presence_penalty == 0 && s.min_p == 0 && s.top_k <= 0 && s.top_p >= 1;
+    if (!neutral || !request.stop.empty() || request.min_tokens > 0)
+      throw Error(Code::invalid_argument, "a beam search takes no sampling parameters, stop texts or least length");
+    if (!std::isfinite(request.length_penalty) || std::abs(request.length_penalty) > 10)
+      throw Error(Code::invalid_argument, fmt::format("length_penalty is {}; it must be between -10 and 10", request.length_penalty));
+  }
   // Control tokens have no text in an answer, so a stop text that is one is looked for as a token.
   for (const std::string& stop : request.stop)
     if (const auto id = tokenizer.find_special(stop)) request.stop_ids.push_back(*id);
@@ -53,6 +64,7 @@ Sequence::Sequence(Request request, std::int64_t limit, std::int64_t vocabulary,
       limit_(request_.max_tokens < 0 ? limit : std::min(limit, prompt_tokens_ + std::min(request_.max_tokens, limit))),
       text_(tokenizer, request_.stop) {
   tokens_ = std::exchange(request_.prompt, {});
+  if (request_.beam_width > 0 && generates()) restart_search();
   if (request_.min_tokens > 0) {
     sampling::Parameters early = request_.sampling;
     constexpr float kNever = -std::numeric_limits<float>::infinity();
@@ -61,6 +73,74 @@ Sequence::Sequence(Request request, std::int64_t limit, std::int64_t vocabulary,
     for (const std::int32_t id : request_.stop_ids) early.bias.emplace_back(id, kNever);
     early_.emplace(std::move(early), vocabulary);
   }
+}
+
+Sequence::Sequence(const Sequence& beam)
+    : arrival(beam.arrival),
+      request_(beam.request_),
+      tokenizer_(beam.tokenizer_),
+      sampler_(beam.sampler_),
+      channel_(beam.channel_),
+      prompt_tokens_(beam.prompt_tokens_),
+      limit_(beam.limit_),
+      text_(tokenizer_, {}),
+      group_(beam.group_),
+      started_(true),
+      extra_(true) {
+  tokens_.reserve(static_cast<std::size_t>(limit_));
+}
+
+Ticket Sequence::ticket() const {
+  const auto seconds = [](Clock::time_point t) { return std::chrono::duration<double>(t.time_since_epoch()).count(); };
+  Ticket ticket{.arrival = arrival, .arrived = seconds(submitted_), .priority = request_.priority, .tenant = request_.tenant};
+  if (request_.deadline) ticket.deadline = seconds(*request_.deadline);
+  return ticket;
+}
+
+bool Sequence::cancelled() {
+  if (group_ == nullptr) return channel_->cancelled();
+  if (!extra_) group_->cancelled = group_->cancelled || channel_->cancelled();
+  return group_->cancelled;
+}
+
+void Sequence::offer(std::span<const float> logits, sampling::Workspace& workspace) {
+  const auto beam = static_cast<std::size_t>(std::find(group_->live.begin(), group_->live.end(), this) - group_->live.begin());
+  std::vector<BeamSearch::Offer>& offers = group_->offers[beam];
+  offers.clear();
+  const sampling::LogProbabilities model(logits, workspace);
+  model.top(static_cast<std::size_t>(group_->search.offers()), [&](const auto& entry) {
+    offers.push_back({{entry.id, entry.logprob, static_cast<std::int32_t>(offers.size()) + 1}, ends(entry.id)});
+  });
+  ++group_->offered;
+  if (!spoke_) first_token_ = Clock::now();
+  spoke_ = true;
+}
+
+void Sequence::restart_search() {
+  tokens_.resize(static_cast<std::size_t>(prompt_tokens_));
+  group_ = std::make_shared<BeamGroup>(
+      BeamSearch::Options{request_.beam_width, prompt_tokens_, limit_ - prompt_tokens_, request_.length_penalty});
+  group_->leader = this;
+  group_->live = {this};
+  group_->offers.resize(static_cast<std::size_t>(request_.beam_width));
+}
+
+void Sequence::finish_search() {
+  group_->ended = true;
+  auto answers = std::make_shared<std::vector<BeamAnswer>>();
+  for (BeamSearch::Result& result : group_->search.results()) {
+    BeamAnswer& answer = answers->emplace_back();
+    AnswerText text(tokenizer_, {});
+    for (std::size_t i = 0; i + (result.ended ? 1 : 0) < result.tokens.size(); ++i) text.push(result.tokens[i].id);
+    text.finish();
+    answer.text = text.take();
+    answer.score = result.score;
+    answer.finish = result.ended ? FinishReason::stop : FinishReason::length;
+    answer.tokens = std::move(result.tokens);
+  }
+  const FinishReason reason = answers->empty() ? FinishReason::length : answers->front().finish;
+  unsent_.beams = std::move(answers);
+  finish(reason);
 }
 
 void Sequence::guess(std::int64_t most) {
@@ -164,6 +244,8 @@ void Sequence::flush() {
 }
 
 void Sequence::finish(FinishReason reason) noexcept {
+  if (group_) group_->ended = true;
+  if (extra_) return;  // the first of the group speaks for all
   try {
     if (text_.finish() && reason != FinishReason::cancelled) reason = FinishReason::stop;
     if (!text_.stop_text().empty()) unsent_.stop_text = text_.stop_text();
@@ -174,6 +256,14 @@ void Sequence::finish(FinishReason reason) noexcept {
 }
 
 void Sequence::fail(Code code, std::string_view why) noexcept {
+  if (extra_) {
+    group_->leader->fail(code, why);
+    return;
+  }
+  if (group_) {
+    if (group_->ended) return;
+    group_->ended = true;
+  }
   try {
     text_.finish();
     unsent_.error_code = code;

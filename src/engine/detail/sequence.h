@@ -11,8 +11,10 @@
 
 #include "base/error.h"
 #include "engine/detail/answer_text.h"
+#include "engine/detail/beam_search.h"
 #include "engine/detail/channel.h"
 #include "engine/detail/prompt_lookup.h"
+#include "engine/detail/waiting_room.h"
 #include "engine/request.h"
 #include "kvcache/disk_store.h"
 #include "kvcache/prefix_tree.h"
@@ -21,6 +23,20 @@
 
 namespace quern::engine::detail {
 
+class Sequence;
+
+/// The sequences of one beam search: the one that was submitted, which has the prompt and sends the answer, and others, while it runs.
+struct BeamGroup {
+  explicit BeamGroup(const BeamSearch::Options& options) : search(options) {}
+  BeamSearch search;
+  Sequence* leader = nullptr;                               // that was submitted; one of the beams
+  std::vector<Sequence*> live = {};                         // by beam
+  std::vector<std::int32_t> rows = {};                      // of the block table that are kept for further beams
+  std::vector<std::vector<BeamSearch::Offer>> offers = {};  // by beam
+  std::size_t offered = 0;                                  // beams that have made theirs in this step
+  bool cancelled = false, ended = false;
+};
+
 /// One request from its submission to its last event: its tokens, how many of them the cache knows, and its answer on the way out.
 class Sequence {
  public:
@@ -28,7 +44,12 @@ class Sequence {
   /// the prompt's.
   Sequence(Request request, std::int64_t limit, std::int64_t vocabulary, const tokenizers::Tokenizer& tokenizer);
 
+  /// Another beam of the same search, as far as `beam` has come.
+  explicit Sequence(const Sequence& beam);
+
   const std::shared_ptr<Channel>& channel() const { return channel_; }
+  /// Asked once a step, of the sequences of a search in their order.
+  bool cancelled();
 
   // What the batcher needs.
   std::span<const std::int32_t> tokens() const { return tokens_; }
@@ -52,6 +73,11 @@ class Sequence {
   /// Whether logits of the prompt are still to be read.
   bool scores() const { return request_.prompt_logprobs >= 0 && scored_ + 1 < prompt_tokens_; }
 
+  /// For the waiting room.
+  Ticket ticket() const;
+  std::uint64_t tenant() const { return request_.tenant; }
+  std::int64_t priority() const { return request_.priority; }
+
   std::uint64_t arrival = 0;                                     // order of submission
   std::int32_t row = -1;                                         // of the block table, while it runs
   std::int64_t computed = 0;                                     // leading tokens whose keys and values are in the cache
@@ -69,6 +95,20 @@ class Sequence {
   /// Guesses up to `most` tokens into `guesses`.
   void guess(std::int64_t most);
   std::int64_t room() const { return limit_ - size(); }
+
+  // Beam search.
+  BeamGroup* group() const { return group_.get(); }
+  bool is_extra_beam() const { return extra_; }
+  std::int64_t beam_width() const { return request_.beam_width; }
+  /// Offers the next tokens of this beam, from its row of logits.
+  void offer(std::span<const float> logits, sampling::Workspace& workspace);
+  /// Becomes another beam: the tokens of `parent` and one more.
+  void follow(const Sequence& parent) { tokens_.assign(parent.tokens_.begin(), parent.tokens_.end()); }
+  void extend(std::int32_t id) { tokens_.push_back(id); }
+  /// Back to the prompt; the search begins anew.
+  void restart_search();
+  /// Sends what the search found.
+  void finish_search();
 
   /// The sequence is admitted, perhaps not for the first time. Takes memory for all its tokens, so that nothing is allocated while it runs.
   void start(std::int64_t most_guesses);
@@ -104,8 +144,14 @@ class Sequence {
   std::int64_t scored_ = 0, pooled_ = 0;  // leading tokens of the prompt whose logits or state were read
   std::vector<double> sum_;               // of states, for their mean
   Event unsent_;
-  bool started_ = false, spoke_ = false;
-  Clock::time_point admitted_, first_token_;
+  std::shared_ptr<BeamGroup> group_;  // null: no beams
+  bool started_ = false, spoke_ = false, extra_ = false;
+  Clock::time_point submitted_ = Clock::now(), admitted_, first_token_;
 };
+
+/// The order of those that run: who stands before another keeps its blocks longer.
+inline bool stands_before(const std::unique_ptr<Sequence>& a, const std::unique_ptr<Sequence>& b) {
+  return a->priority() != b->priority() ? a->priority() < b->priority() : a->arrival < b->arrival;
+}
 
 }  // namespace quern::engine::detail
