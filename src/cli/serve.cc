@@ -20,6 +20,7 @@
 #include "cli/model_file.h"
 #include "cli/options.h"
 #include "cli/output.h"
+#include "engine/embedding.h"
 #include "engine/engine.h"
 #include "engine/text_model.h"
 #include "runtime/language_model.h"
@@ -35,11 +36,11 @@ struct Options {
   std::string model;
   http::ServerOptions http;
   std::vector<std::string> keys, names;
-  std::string key_file, chat_template;
+  std::string key_file, chat_template, pooling;
   bool open_to_all = false, no_prefix_cache = false, no_lookup = false, verbose = false;
   std::int64_t drain_s = 30;
   engine::EngineOptions engine{.max_sequences = 64};
-  std::int64_t max_queue = 1024, kv_disk_bytes = 0;
+  std::int64_t max_queue = 1024, max_of_tenant = 0, kv_disk_bytes = 0;
   runtime::Precision precision = runtime::Precision::fast;
   std::optional<ir::DType> kv_dtype;
   LoadOptions load;
@@ -73,6 +74,14 @@ auth::Keys keys_of(const Options& options) {
   if (const char* key = std::getenv("QUERN_API_KEY"); key != nullptr && *key != '\0') keys.add(key);
   if (!options.key_file.empty()) keys.add_file(options.key_file);
   return keys;
+}
+
+/// The key that a request came with; nothing when there is none.
+std::string key_of(const http::Request& request) {
+  const std::string_view bearer = auth::Keys::bearer(request.header("authorization"));
+  for (const std::string_view key : {bearer, request.header("x-api-key"), request.header("api-key")})
+    if (!key.empty()) return std::string(key);
+  return "";
 }
 
 bool is_loopback(const std::string& host) { return host == "localhost" || host == "::1" || host.starts_with("127."); }
@@ -115,6 +124,10 @@ void serve(Options& options) {
   about.created = time_of(options.model);
   about.version = QUERN_VERSION;
   about.max_waiting = options.max_queue;
+  about.max_of_tenant = options.max_of_tenant;
+  about.report = [](std::string_view what) { fmt::print(stderr, "quern: note: {}\n", what); };
+  if (!keys.empty() || !options.key_file.empty()) about.tenant = key_of;  // otherwise anybody may send any
+  about.pooling = options.pooling.empty() ? engine::pooling_of(model->file()) : engine::pooling_named(options.pooling);
   metrics::Metrics metrics(about.name, engine.context_length(),
                            [&engine, block = model->kv_block_tokens(), on_disk = !options.engine.disk_cache.folder.empty()] {
                              const engine::Engine::Statistics s = engine.statistics();
@@ -141,10 +154,8 @@ void serve(Options& options) {
   options.http.refusal = openai::Service::refusal;
   if (!keys.empty() || !options.key_file.empty())
     options.http.admits = [&keys](const http::Request& request) {
-      const std::string_view bearer = auth::Keys::bearer(request.header("authorization"));
-      for (const std::string_view key : {bearer, request.header("x-api-key"), request.header("api-key")})
-        if (!key.empty()) return keys.has(key);
-      return false;
+      const std::string key = key_of(request);
+      return !key.empty() && keys.has(key);
     };
   options.http.done = [&metrics, verbose = options.verbose](const http::Request& request, std::string_view route, int status,
                                                             std::size_t bytes, double seconds) {
@@ -206,6 +217,10 @@ void add_serve(CLI::App& app) {
       ->allow_extra_args(false)
       ->group(kModel);
   command->add_option("--chat-template", options->chat_template, template_help())->type_name("FILE|NAME")->group(kModel);
+  command->add_option("--pooling", options->pooling, "What makes an embedding of a text's states [what the file says, or last]")
+      ->check(CLI::IsMember({"last", "mean", "cls"}))
+      ->type_name("last|mean|cls")
+      ->group(kModel);
   command
       ->add_option("--ctx,--context", options->engine.context_length,
                    "Tokens a conversation may have; by default what the model was trained for")
@@ -244,6 +259,8 @@ void add_serve(CLI::App& app) {
   command->add_flag("--no-prefix-cache", options->no_prefix_cache, "Forget what ended requests computed")->group(kModel);
   command->add_flag("--no-lookup", options->no_lookup, "Do not guess tokens from the text so far")->group(kModel);
   limit("--max-queue", options->max_queue, "Requests that may wait; more are refused with 429 [1024]", 0, 1 << 20);
+  limit("--max-per-tenant", options->max_of_tenant,
+        "Answers that may be made at once for one key (or, without keys, one 'user'); more are refused with 429 [no limit]", 0, 1 << 20);
   limit("--drain-s", options->drain_s, "Seconds that what runs may go on for after SIGTERM or SIGINT [30]", 0, 86400);
   command->add_option("--max-connections", http.connections, "Connections at once [4096]")
       ->check(CLI::Range(1, 1 << 20))

@@ -45,6 +45,14 @@ const checks = {
       text += chunk.choices[0]?.text ?? "";
     assert.ok(text.length > 0);
   },
+  async embeddings_come_in_both_forms() {
+    const input = ["one text", "another"];
+    const bytes = await client.embeddings.create({ model: "tiny", input });
+    const floats = await client.embeddings.create({ model: "tiny", input, encoding_format: "float" });
+    assert.equal(bytes.data.length, 2);
+    for (let i = 0; i < 2; ++i)
+      bytes.data[i].embedding.forEach((x, k) => assert.ok(Math.abs(x - floats.data[i].embedding[k]) < 1e-6));
+  },
   async errors_have_code_and_param() {
     await assert.rejects(client.chat.completions.create({ ...ask, top_p: 2 }), (e) => e.status === 400 && e.param === "top_p");
     await assert.rejects(client.chat.completions.create({ ...ask, model: "other" }), (e) => e.status === 404 && e.code === "model_not_found");

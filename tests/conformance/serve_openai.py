@@ -133,6 +133,43 @@ def completions_with_lists_ids_echo_and_logprobs():
 
 
 @check
+def scores_of_prompts_and_the_best_of_several():
+    def complete(**more):
+        return client.completions.create(model=MODEL, prompt="Once upon a time", **{"temperature": 0, "max_tokens": 5, **more})
+    both = complete(echo=True, logprobs=1).choices[0]
+    n = len(both.logprobs.tokens) - 5
+    assert "".join(both.logprobs.tokens) == both.text and both.logprobs.token_logprobs[0] is None and n >= 4
+    assert all(x <= 0 for x in both.logprobs.token_logprobs[1:])
+    scored = complete(echo=True, logprobs=1, max_tokens=0).choices[0]
+    assert scored.text == "Once upon a time" and scored.logprobs.token_logprobs == both.logprobs.token_logprobs[:n]
+    best = complete(temperature=1.2, seed=3, n=2, best_of=6, logprobs=0)
+    assert [c.index for c in best.choices] == [0, 1] and best.usage.completion_tokens >= 6
+    means = [sum(c.logprobs.token_logprobs) / len(c.logprobs.token_logprobs) for c in best.choices]
+    assert means == sorted(means, reverse=True)
+    beams = complete(n=3, logprobs=0, extra_body={"use_beam_search": True}).choices
+    assert len({c.text for c in beams}) == 3
+    assert sum(beams[0].logprobs.token_logprobs) >= sum(complete(logprobs=0).choices[0].logprobs.token_logprobs) - 1e-3
+
+
+@check
+def embeddings_as_the_client_asks_for_them_and_as_floats():
+    def embed(x, **more):
+        return client.embeddings.create(model=MODEL, input=x, **more)
+    texts = ["a cat sits on the mat", "a kitten lies on the rug", "the bond market fell on Tuesday"]
+    r = embed(texts)  # the client asks for base64 unless told otherwise
+    assert [e.index for e in r.data] == [0, 1, 2] and r.usage.total_tokens == r.usage.prompt_tokens > 15
+    floats = embed(texts, encoding_format="float")
+    assert all(a.embedding == b.embedding for a, b in zip(r.data, floats.data))
+    for e in r.data:
+        assert abs(sum(x * x for x in e.embedding) - 1) < 1e-4
+    ids = json.load(request("/tokenize", {"prompt": texts[0]}))["tokens"]
+    assert embed(ids).data[0].embedding == embed([ids]).data[0].embedding == embed(texts[0]).data[0].embedding == r.data[0].embedding
+    assert len(embed("x", dimensions=8).data[0].embedding) == 8
+    e = fails(openai.BadRequestError, lambda: embed("word " * 4000))
+    assert e.code == "context_length_exceeded" and e.param == "input" and "2048" in e.message
+
+
+@check
 def sampling_parameters():
     forced = json.load(request("/tokenize", {"prompt": " yes"}))["tokens"][0]
     assert chat(logit_bias={forced: 100}, max_tokens=3).choices[0].message.content.strip() == "yes yes yes"
@@ -158,7 +195,8 @@ def errors_are_openai_s():
     assert fails(openai.BadRequestError, lambda: chat(response_format={"type": "json_object"})).param == "response_format"
     assert fails(openai.BadRequestError, lambda: chat(top_logprobs=2)).param == "top_logprobs"
     assert fails(openai.BadRequestError, lambda: client.chat.completions.create(model=MODEL, messages=[])).param == "messages"
-    assert fails(openai.APIStatusError, lambda: client.embeddings.create(model=MODEL, input="x")).status_code == 501
+    assert fails(openai.BadRequestError, lambda: client.embeddings.create(model=MODEL, input="")).param == "input"
+    assert fails(openai.BadRequestError, lambda: client.embeddings.create(model=MODEL, input="x", dimensions=1 << 20)).param == "dimensions"
 
 
 @check

@@ -115,7 +115,8 @@ void check_file(const fs::path& src, const std::string& file, const Rows& rows, 
   for (const Include& include : includes_of(src / file)) {
     const auto problem = [&](const std::string& what) { problems.push_back(file + ":" + std::to_string(include.line) + ": " + what); };
     for (const Library& library : kHeavy) {
-      const bool welcome = !header || (file.ends_with("-inl.h") && std::string(library.prefix) == "hwy/");
+      const bool welcome = !header || include.path == "nlohmann/json_fwd.hpp" ||  // declares, and is a page long
+                           (file.ends_with("-inl.h") && std::string(library.prefix) == "hwy/");
       if (include.path.starts_with(library.prefix) && !welcome) problem(std::string(library.name) + " belongs into .cc files");
     }
     if (one_instruction_set && !fits_instruction_set_file(include, file))

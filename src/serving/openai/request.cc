@@ -8,175 +8,17 @@
 #include <limits>
 #include <nlohmann/json.hpp>
 
+#include "serving/openai/detail/fields.h"
+
 namespace quern::openai {
 namespace {
 
-using Json = nlohmann::ordered_json;
+using namespace detail;
 
 constexpr std::int64_t kMany = std::int64_t{1} << 31;
-constexpr std::size_t kMostStops = 32, kMostStopIds = 1024, kMostBias = 1024, kMostTools = 1024;
+constexpr std::size_t kMostStops = 32, kMostStopIds = 1024, kMostBias = 1024, kMostTools = 1024, kMostBadWords = 1024;
 constexpr std::int64_t kMostLogprobs = 20;
 constexpr std::size_t kMostSalt = 128;
-
-[[noreturn]] void refuse(const std::string& param, std::string message, std::string code = "") {
-  throw Refusal(400, std::move(message), param, std::move(code));
-}
-[[noreturn]] void refuse_type(const std::string& param, const char* wanted, const Json& value) {
-  refuse(param, fmt::format("'{}' must be {}, and is of the type {}", param, wanted, value.type_name()));
-}
-[[noreturn]] void refuse_unsupported(const std::string& param, std::string_view what) {
-  refuse(param, fmt::format("'{}': {} is not supported", param, what), "unsupported_value");
-}
-
-/// Builds the document within bounds of depth and size, in time that grows with its length. A repeated name is kept; member() finds the
-/// last.
-class Builder : public nlohmann::json_sax<Json> {
- public:
-  explicit Builder(const Limits& limits) : limits_(limits) {}
-  Json root;
-
-  bool null() override { return put(nullptr), true; }
-  bool boolean(bool value) override { return put(value), true; }
-  bool number_integer(number_integer_t value) override { return put(value), true; }
-  bool number_unsigned(number_unsigned_t value) override { return put(value), true; }
-  bool number_float(number_float_t value, const string_t&) override { return put(value), true; }
-  bool string(string_t& value) override { return put(std::move(value)), true; }
-  bool binary(binary_t&) override { return false; }
-  bool start_object(std::size_t) override { return open(Json::object()), true; }
-  bool start_array(std::size_t) override { return open(Json::array()), true; }
-  bool key(string_t& name) override { return key_ = std::move(name), true; }
-  bool end_object() override { return stack_.pop_back(), true; }
-  bool end_array() override { return stack_.pop_back(), true; }
-  bool parse_error(std::size_t at, const std::string&, const nlohmann::detail::exception&) override {
-    refuse("", fmt::format("the body is not JSON: something is wrong at byte {}", at));
-  }
-
- private:
-  Json* put(Json value) {
-    if (++items_ > limits_.json_items) refuse("", fmt::format("the body has more than {} JSON values", limits_.json_items));
-    if (stack_.empty()) return &(root = std::move(value));
-    Json& parent = *stack_.back();
-    if (parent.is_array()) return &parent.get_ref<Json::array_t&>().emplace_back(std::move(value));
-    return &parent.get_ref<Json::object_t&>().emplace_back(std::move(key_), std::move(value)).second;
-  }
-  void open(Json value) {
-    if (stack_.size() >= limits_.json_depth) refuse("", fmt::format("the body is nested deeper than {} levels", limits_.json_depth));
-    stack_.push_back(put(std::move(value)));
-  }
-
-  const Limits& limits_;
-  std::vector<Json*> stack_;
-  std::string key_;
-  std::size_t items_ = 0;
-};
-
-/// Null counts as absent.
-const Json* member(const Json& object, std::string_view name) {
-  const auto& members = object.get_ref<const Json::object_t&>();
-  for (auto it = members.rbegin(); it != members.rend(); ++it)
-    if (it->first == name) return it->second.is_null() ? nullptr : &it->second;
-  return nullptr;
-}
-
-std::int64_t integer_of(const Json& value, const std::string& param, std::int64_t low, std::int64_t high) {
-  std::int64_t number = 0;
-  bool fits = true;
-  if (value.is_number_unsigned()) {
-    const auto given = value.get<std::uint64_t>();
-    fits = given <= static_cast<std::uint64_t>(std::numeric_limits<std::int64_t>::max());
-    number = static_cast<std::int64_t>(given);
-  } else if (value.is_number_integer()) {
-    number = value.get<std::int64_t>();
-  } else if (value.is_number_float() && std::trunc(value.get<double>()) == value.get<double>()) {
-    fits = std::abs(value.get<double>()) < 9e18;
-    number = fits ? static_cast<std::int64_t>(value.get<double>()) : 0;
-  } else {
-    refuse_type(param, "a whole number", value);
-  }
-  if (!fits || number < low || number > high) refuse(param, fmt::format("'{}' must be between {} and {}", param, low, high));
-  return number;
-}
-
-/// The fields of the body, by name and type; remembers which were asked for.
-class Fields {
- public:
-  Fields(const Json& body, const Limits& limits) : body_(body) {
-    if (!body.is_object()) refuse("", "the body must be a JSON object");
-    if (body.size() > limits.fields) refuse("", fmt::format("the body has more than {} fields", limits.fields));
-  }
-
-  const Json* get(const std::string& name) {
-    known_.push_back(name);
-    return member(body_, name);
-  }
-  bool boolean(const std::string& name, bool otherwise) {
-    const Json* value = get(name);
-    if (value == nullptr) return otherwise;
-    if (!value->is_boolean()) refuse_type(name, "true or false", *value);
-    return value->get<bool>();
-  }
-  double number(const std::string& name, double low, double high, double otherwise) {
-    const Json* value = get(name);
-    if (value == nullptr) return otherwise;
-    if (!value->is_number()) refuse_type(name, "a number", *value);
-    const auto number = value->get<double>();
-    if (!(number >= low && number <= high)) refuse(name, fmt::format("'{}' is {}; it must be between {} and {}", name, number, low, high));
-    return number;
-  }
-  std::optional<std::int64_t> integer(const std::string& name, std::int64_t low, std::int64_t high) {
-    const Json* value = get(name);
-    return value == nullptr ? std::nullopt : std::optional(integer_of(*value, name, low, high));
-  }
-  std::string text(const std::string& name) {
-    const Json* value = get(name);
-    if (value == nullptr) return "";
-    if (!value->is_string()) refuse_type(name, "a string", *value);
-    return value->get<std::string>();
-  }
-  const Json* array(const std::string& name, std::size_t most) {
-    const Json* value = get(name);
-    if (value == nullptr) return nullptr;
-    if (!value->is_array()) refuse_type(name, "an array", *value);
-    if (value->size() > most) refuse(name, fmt::format("'{}' has {} entries; at most {} are possible", name, value->size(), most));
-    return value;
-  }
-
-  /// Given, such a field asks for what we cannot do.
-  void refuse_all(std::initializer_list<const char*> names) {
-    for (const char* name : names) {
-      const Json* value = get(name);
-      const bool nothing = value == nullptr || (value->is_boolean() && !value->get<bool>()) || (value->is_structured() && value->empty()) ||
-                           (value->is_string() && value->get_ref<const std::string&>().empty());
-      if (!nothing) refuse_unsupported(name, "it");
-    }
-  }
-  /// Such a field is fine as long as it says nothing.
-  void refuse_unless(const std::string& name, double neutral) {
-    const Json* value = get(name);
-    if (value != nullptr && !(value->is_number() && value->get<double>() == neutral)) refuse_unsupported(name, "it");
-  }
-  /// Such a field changes no answer here.
-  void accept_all(std::initializer_list<const char*> names) { known_.insert(known_.end(), names.begin(), names.end()); }
-
-  std::vector<std::string> ignored() const {
-    std::vector<std::string> names;
-    for (const auto& [name, value] : body_.get_ref<const Json::object_t&>())
-      if (std::find(known_.begin(), known_.end(), name) == known_.end()) names.push_back(name);
-    return names;
-  }
-
- private:
-  const Json& body_;
-  std::vector<std::string> known_;
-};
-
-Json parse(std::string_view body, const Limits& limits) {
-  Builder builder(limits);
-  Json::sax_parse(body, &builder);
-  return std::move(builder.root);
-}
-
-std::string dump(const Json& json) { return json.dump(-1, ' ', false, Json::error_handler_t::replace); }
 
 std::vector<std::int32_t> ids_of(const Json& list, const std::string& param, std::int64_t vocabulary) {
   std::vector<std::int32_t> ids;
@@ -234,24 +76,80 @@ void read_sampling(Fields& fields, sampling::Parameters& s, const Abilities& abi
   s.frequency_penalty = fields.number("frequency_penalty", -2, 2, 0);
   const double llama = fields.number("repeat_penalty", 1e-3, 100, 1);
   s.repeat_penalty = fields.number("repetition_penalty", 1e-3, 100, llama);
-  s.penalty_window = static_cast<std::int32_t>(fields.integer("repeat_last_n", -1, kMany - 1).value_or(-1));
+  const std::string profile = fields.text("sampler_profile");
+  if (!profile.empty() && profile != "openai" && profile != "llama") refuse("sampler_profile", "'sampler_profile' must be openai or llama");
+  s.profile = profile == "llama" ? sampling::Profile::llama : sampling::Profile::openai;
+  const std::int64_t window = s.profile == sampling::Profile::llama ? 64 : -1;
+  s.penalty_window = static_cast<std::int32_t>(fields.integer("repeat_last_n", -1, kMany - 1).value_or(window));
+  if (const Json* ids = fields.array("allowed_token_ids", static_cast<std::size_t>(abilities.vocabulary))) {
+    if (ids->empty()) refuse("allowed_token_ids", "'allowed_token_ids' allows nothing");
+    s.allowed = ids_of(*ids, "allowed_token_ids", abilities.vocabulary);
+  }
   if (const auto seed = fields.integer("seed", std::numeric_limits<std::int64_t>::min(), std::numeric_limits<std::int64_t>::max()))
     s.seed = static_cast<std::uint64_t>(*seed);
   read_bias(fields, s, abilities);
 }
 
-void read_common(Fields& fields, Common& c, const Abilities& abilities, const Limits& limits) {
+/// What any request to the model may say.
+void read_basics(Fields& fields, Common& c, bool truncate_end) {
   c.model = fields.text("model");
+  c.truncate = fields.integer("truncate_prompt_tokens", -1, kMany);
+  if (c.truncate == 0) refuse("truncate_prompt_tokens", "'truncate_prompt_tokens' must be -1 or above 0");
+  const std::string side = fields.text("truncation_side");
+  if (!side.empty() && side != "left" && side != "right") refuse("truncation_side", "'truncation_side' must be left or right");
+  c.truncate_end = side.empty() ? truncate_end : side == "right";
+  if (const auto time = fields.integer("timeout_ms", 1, kMany)) c.timeout = std::chrono::milliseconds(*time);
+  c.cache_salt = fields.text("cache_salt");
+  if (c.cache_salt.size() > kMostSalt) refuse("cache_salt", fmt::format("'cache_salt' has more than {} bytes", kMostSalt));
+  c.user = fields.text("user");
+  c.request.priority = fields.integer("priority", -kMany, kMany).value_or(0);
+  fields.accept_all({"metadata", "safety_identifier", "request_id", "rid", "session_id"});
+}
+
+/// As vLLM's server takes it: the width is n (or best_of), and what shapes drawn answers has no place.
+void read_beams(Fields& fields, Common& c) {
+  const double penalty = fields.number("length_penalty", -10, 10, 1);
+  c.beams = fields.boolean("use_beam_search", false);
+  if (!c.beams) return;
+  if (c.stream) refuse("use_beam_search", "a beam search has nothing to say before its end, and cannot be streamed");
+  if (fields.boolean("early_stopping", false)) refuse_unsupported("early_stopping", "ending a search before it is decided");
+  engine::Request& request = c.request;
+  const sampling::Parameters& s = request.sampling;
+  const std::pair<const char*, bool> without[] = {{"logit_bias", s.bias.empty()},
+                                                  {"allowed_token_ids", s.allowed.empty()},
+                                                  {"bad_words", c.bad_words.empty()},
+                                                  {"stop", request.stop.empty()},
+                                                  {"min_tokens", request.min_tokens == 0},
+                                                  {"repetition_penalty", s.repeat_penalty == 1},
+                                                  {"frequency_penalty", s.frequency_penalty == 0},
+                                                  {"presence_penalty", s.presence_penalty == 0},
+                                                  {"top_k", s.top_k <= 0},
+                                                  {"top_p", s.top_p == 1},
+                                                  {"min_p", s.min_p == 0}};
+  for (const auto& [name, absent] : without)
+    if (!absent) refuse(name, fmt::format("'{}' has no place in a beam search", name), "unsupported_value");
+  request.beam_width = c.best_of;
+  request.length_penalty = penalty;
+}
+
+void read_common(Fields& fields, Common& c, const Abilities& abilities, const Limits& limits) {
+  read_basics(fields, c, false);
   engine::Request& request = c.request;
   read_sampling(fields, request.sampling, abilities);
   read_stops(fields, request, abilities);
   request.ignore_end = fields.boolean("ignore_eos", false);
+  if (const Json* words = fields.array("bad_words", kMostBadWords))
+    for (const Json& word : *words) {
+      if (!word.is_string()) refuse_type("bad_words", "an array of strings", word);
+      c.bad_words.push_back(word.get<std::string>());
+      if (c.bad_words.back().find_first_not_of(' ') == std::string::npos) refuse("bad_words", "a bad word is empty");
+    }
   c.n = fields.integer("n", 1, limits.choices).value_or(1);
-  if (const auto best = fields.integer("best_of", 1, limits.choices); best && *best != c.n) {
-    if (*best < c.n) refuse("best_of", "'best_of' must be at least 'n'");
-    refuse_unsupported("best_of", "choosing the best of more answers than are returned");
-  }
   c.stream = fields.boolean("stream", false);
+  c.best_of = fields.integer("best_of", 1, limits.choices).value_or(c.n);
+  if (c.best_of < c.n) refuse("best_of", "'best_of' must be at least 'n'");
+  if (c.best_of > c.n && c.stream)
+    refuse("best_of", "which answers are the best is known at their end: 'best_of' above 'n' cannot be streamed");
   if (const Json* options = fields.get("stream_options")) {
     if (!options->is_object()) refuse_type("stream_options", "an object", *options);
     if (!c.stream) refuse("stream_options", "'stream_options' is for requests with 'stream': true");
@@ -263,20 +161,15 @@ void read_common(Fields& fields, Common& c, const Abilities& abilities, const Li
   c.include_stop = fields.boolean("include_stop_str_in_output", false);
   c.token_ids = fields.boolean("return_token_ids", false);
   c.tokens_as_ids = fields.boolean("return_tokens_as_token_ids", false);
-  c.truncate = fields.integer("truncate_prompt_tokens", -1, kMany);
-  if (c.truncate == 0) refuse("truncate_prompt_tokens", "'truncate_prompt_tokens' must be -1 or above 0");
-  if (const auto time = fields.integer("timeout_ms", 1, kMany)) c.timeout = std::chrono::milliseconds(*time);
   if (!fields.boolean("skip_special_tokens", true)) refuse_unsupported("skip_special_tokens", "showing control tokens in the text");
   request.min_tokens = fields.integer("min_tokens", 0, kMany).value_or(0);
-  c.cache_salt = fields.text("cache_salt");
-  if (c.cache_salt.size() > kMostSalt) refuse("cache_salt", fmt::format("'cache_salt' has more than {} bytes", kMostSalt));
+  read_beams(fields, c);
   if (const Json* format = fields.get("response_format")) {
     const Json* type = format->is_object() ? member(*format, "type") : nullptr;
     if (type == nullptr || !type->is_string()) refuse("response_format", "'response_format' must be an object with a 'type'");
     if (*type != "text") refuse_unsupported("response_format", fmt::format("the type '{}'", type->get<std::string>().substr(0, 40)));
   }
-  fields.refuse_all({"use_beam_search",
-                     "structured_outputs",
+  fields.refuse_all({"structured_outputs",
                      "guided_json",
                      "guided_regex",
                      "guided_choice",
@@ -286,8 +179,6 @@ void read_common(Fields& fields, Common& c, const Abilities& abilities, const Li
                      "regex",
                      "ebnf",
                      "stop_regex",
-                     "bad_words",
-                     "allowed_token_ids",
                      "logprob_token_ids",
                      "prompt_embeds",
                      "lora",
@@ -302,37 +193,19 @@ void read_common(Fields& fields, Common& c, const Abilities& abilities, const Li
                      "samplers",
                      "return_hidden_states",
                      "input_ids"});
-  if (fields.get("prompt_logprobs") != nullptr) refuse_unsupported("prompt_logprobs", "the log-probabilities of a prompt");
+  if (const auto n = fields.integer("prompt_logprobs", 0, kMostLogprobs)) {
+    if (c.stream) refuse("prompt_logprobs", "'prompt_logprobs' cannot be streamed");
+    c.prompt_logprobs = true;
+    request.prompt_logprobs = static_cast<std::int32_t>(*n);
+  }
   fields.refuse_unless("typical_p", 1);
   fields.refuse_unless("top_n_sigma", -1);
   for (const char* off : {"xtc_probability", "dry_multiplier", "dynatemp_range", "mirostat", "n_keep", "n_discard"})
     fields.refuse_unless(off, 0);
   // Hints, bookkeeping, and parameters of samplers that are off.
-  fields.accept_all({"user",
-                     "metadata",
-                     "safety_identifier",
-                     "store",
-                     "service_tier",
-                     "prompt_cache_key",
-                     "prompt_cache_options",
-                     "prompt_cache_retention",
-                     "prediction",
-                     "verbosity",
-                     "spaces_between_special_tokens",
-                     "length_penalty",
-                     "early_stopping",
-                     "truncation_side",
-                     "cache_prompt",
-                     "request_id",
-                     "rid",
-                     "session_id",
-                     "xtc_threshold",
-                     "dry_base",
-                     "dry_allowed_length",
-                     "dry_penalty_last_n",
-                     "dry_sequence_breakers",
-                     "dynatemp_exponent",
-                     "mirostat_tau",
+  fields.accept_all({"store", "service_tier", "prompt_cache_key", "prompt_cache_options", "prompt_cache_retention", "prediction",
+                     "verbosity", "spaces_between_special_tokens", "early_stopping", "cache_prompt", "xtc_threshold", "dry_base",
+                     "dry_allowed_length", "dry_penalty_last_n", "dry_sequence_breakers", "dynatemp_exponent", "mirostat_tau",
                      "mirostat_eta"});
 }
 
@@ -457,7 +330,7 @@ void read_template_names(Fields& fields, templates::ChatInput& chat) {
 }  // namespace
 
 ChatRequest parse_chat(std::string_view body, const Abilities& abilities, const Limits& limits) {
-  const Json json = parse(body, limits);
+  const Json json = parse_json(body, limits);
   Fields fields(json, limits);
   ChatRequest chat;
   read_common(fields, chat, abilities, limits);
@@ -480,50 +353,107 @@ ChatRequest parse_chat(std::string_view body, const Abilities& abilities, const 
   return chat;
 }
 
-CompletionRequest parse_completion(std::string_view body, const Abilities& abilities, const Limits& limits) {
-  const Json json = parse(body, limits);
-  Fields fields(json, limits);
-  CompletionRequest completion;
-  read_common(fields, completion, abilities, limits);
-  const Json* prompt = fields.get("prompt");
-  if (prompt == nullptr) refuse("prompt", "'prompt' is missing");
-  const auto all = [&](auto is) { return std::all_of(prompt->begin(), prompt->end(), is); };
-  if (prompt->is_string()) {
-    completion.prompts.push_back({prompt->get<std::string>()});
-  } else if (!prompt->is_array()) {
-    refuse_type("prompt", "a string, an array of strings, or ids", *prompt);
-  } else if (prompt->empty()) {
-    refuse("prompt", "'prompt' is empty");
-  } else if (all([](const Json& x) { return x.is_number(); })) {
-    completion.prompts.push_back({"", ids_of(*prompt, "prompt", abilities.vocabulary)});
+namespace {
+
+/// A text, several, ids, or several lists of ids.
+std::vector<Prompt> read_prompts(Fields& fields, const std::string& name, std::size_t most, const Abilities& abilities) {
+  const Json* given = fields.get(name);
+  if (given == nullptr) refuse(name, fmt::format("'{}' is missing", name));
+  constexpr const char* kWanted = "a string, an array of strings, or ids";
+  std::vector<Prompt> prompts;
+  if (given->is_string()) {
+    prompts.push_back({given->get<std::string>()});
+  } else if (!given->is_array()) {
+    refuse_type(name, kWanted, *given);
+  } else if (given->empty()) {
+    refuse(name, fmt::format("'{}' is empty", name));
+  } else if (std::all_of(given->begin(), given->end(), [](const Json& x) { return x.is_number(); })) {
+    prompts.push_back({"", ids_of(*given, name, abilities.vocabulary)});
   } else {
-    if (prompt->size() > limits.prompts) refuse("prompt", fmt::format("more than {} prompts", limits.prompts));
-    for (const Json& one : *prompt) {
+    if (given->size() > most) refuse(name, fmt::format("'{}' has {} entries; at most {} are possible", name, given->size(), most));
+    for (const Json& one : *given) {
       if (one.is_string()) {
-        completion.prompts.push_back({one.get<std::string>()});
+        prompts.push_back({one.get<std::string>()});
       } else if (one.is_array()) {
-        completion.prompts.push_back({"", ids_of(one, "prompt", abilities.vocabulary)});
+        prompts.push_back({"", ids_of(one, name, abilities.vocabulary)});
       } else {
-        refuse_type("prompt", "a string, an array of strings, or ids", one);
+        refuse_type(name, kWanted, one);
       }
     }
   }
-  if (static_cast<std::int64_t>(completion.prompts.size()) * completion.n > limits.choices)
-    refuse("prompt", fmt::format("{} prompts times {} answers is more than {}", completion.prompts.size(), completion.n, limits.choices));
+  return prompts;
+}
+
+engine::Norm read_norm(Fields& fields) {
+  engine::Norm norm;
+  // vLLM's and llama-server's words for it.
+  if (!fields.boolean("normalize", fields.boolean("use_activation", true))) norm.kind = engine::Norm::Kind::none;
+  if (const auto kind = fields.integer("embd_normalize", -1, 1024)) {
+    norm.kind = *kind < 0 ? engine::Norm::Kind::none : (*kind == 0 ? engine::Norm::Kind::max_abs : engine::Norm::Kind::p);
+    norm.p = static_cast<std::int32_t>(*kind);
+  }
+  return norm;
+}
+
+}  // namespace
+
+CompletionRequest parse_completion(std::string_view body, const Abilities& abilities, const Limits& limits) {
+  const Json json = parse_json(body, limits);
+  Fields fields(json, limits);
+  CompletionRequest completion;
+  read_common(fields, completion, abilities, limits);
+  completion.prompts = read_prompts(fields, "prompt", limits.prompts, abilities);
+  if (static_cast<std::int64_t>(completion.prompts.size()) * completion.best_of > limits.choices)
+    refuse("prompt",
+           fmt::format("{} prompts times {} answers is more than {}", completion.prompts.size(), completion.best_of, limits.choices));
   completion.request.max_tokens = fields.integer("max_tokens", 0, kMany).value_or(16);
   if (const Json* logprobs = fields.get("logprobs"); logprobs != nullptr && *logprobs != false)
     completion.request.logprobs =
         logprobs->is_boolean() ? 0 : static_cast<std::int32_t>(integer_of(*logprobs, "logprobs", 0, kMostLogprobs));
   completion.echo = fields.boolean("echo", false);
-  if (completion.echo && completion.request.logprobs >= 0) refuse_unsupported("echo", "together with 'logprobs', the prompt's own");
+  if (completion.echo) completion.request.prompt_logprobs = std::max(completion.request.prompt_logprobs, completion.request.logprobs);
   completion.add_special = fields.boolean("add_special_tokens", true);
   fields.refuse_all({"suffix"});
   completion.ignored = fields.ignored();
   return completion;
 }
 
+EmbeddingRequest parse_embedding(std::string_view body, const Abilities& abilities, const Limits& limits) {
+  const Json json = parse_json(body, limits);
+  Fields fields(json, limits);
+  EmbeddingRequest request;
+  read_basics(fields, request, true);
+  if (fields.get("messages") != nullptr) {
+    if (fields.get("input") != nullptr) refuse("input", "'input' and 'messages' exclude each other");
+    templates::ChatInput& chat = request.conversation.emplace();
+    read_messages(fields, chat, abilities, limits);
+    read_template_names(fields, chat);
+    if (fields.get("add_generation_prompt") == nullptr) chat.add_generation_prompt = false;  // as vLLM has it
+  } else {
+    request.inputs = read_prompts(fields, "input", limits.inputs, abilities);
+    for (const Prompt& input : request.inputs)
+      if (input.ids ? input.ids->empty() : input.text.empty()) refuse("input", "an input is empty");
+  }
+  const std::string format = fields.text("encoding_format");
+  if (!format.empty() && format != "float" && format != "base64")
+    refuse("encoding_format", fmt::format("'encoding_format' is '{}'; there are float and base64", format.substr(0, 40)));
+  request.base64 = format == "base64";
+  if (const std::string type = fields.text("embed_dtype"); !type.empty() && type != "float32")
+    refuse_unsupported("embed_dtype", fmt::format("'{}'", type.substr(0, 40)));
+  if (const auto dimensions = fields.integer("dimensions", 1, kMany)) {
+    if (*dimensions > abilities.embedding_width)
+      refuse("dimensions", fmt::format("'dimensions' is {}; the model's embeddings have {}", *dimensions, abilities.embedding_width));
+    request.dimensions = *dimensions;
+  }
+  request.norm = read_norm(fields);
+  request.add_special = fields.boolean("add_special_tokens", true);
+  fields.refuse_all({"input_type", "late_chunking", "lora", "lora_path", "prompt_embeds"});
+  request.ignored = fields.ignored();
+  return request;
+}
+
 TokenizeRequest parse_tokenize(std::string_view body, const Abilities& abilities, const Limits& limits) {
-  const Json json = parse(body, limits);
+  const Json json = parse_json(body, limits);
   Fields fields(json, limits);
   TokenizeRequest request;
   if (fields.get("content") != nullptr) {
@@ -549,7 +479,7 @@ TokenizeRequest parse_tokenize(std::string_view body, const Abilities& abilities
 }
 
 std::vector<std::int32_t> parse_detokenize(std::string_view body, const Abilities& abilities, const Limits& limits) {
-  const Json json = parse(body, limits);
+  const Json json = parse_json(body, limits);
   Fields fields(json, limits);
   const Json* tokens = fields.array("tokens", limits.json_items);
   if (tokens == nullptr) refuse("tokens", "'tokens' is missing");

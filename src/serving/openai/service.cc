@@ -3,20 +3,25 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <atomic>
 #include <charconv>
+#include <cmath>
 #include <mutex>
 #include <span>
-#include <unordered_set>
+#include <unordered_map>
 #include <utility>
 
 #include "base/checksum.h"
 #include "serving/openai/detail/answer.h"
+#include "serving/openai/detail/embeddings.h"
 #include "serving/openai/detail/wire.h"
 
 namespace quern::openai {
 namespace {
 
 using detail::Answer;
+using detail::Embeddings;
+using detail::Follower;
 using detail::quoted;
 using Clock = std::chrono::steady_clock;
 using ExchangePtr = std::shared_ptr<http::Exchange>;
@@ -46,6 +51,7 @@ class Service::State : public std::enable_shared_from_this<State> {
   State(engine::Engine& engine, engine::TextModel text, metrics::Metrics& metrics, ServiceOptions options)
       : engine_(engine), text_(std::move(text)), metrics_(metrics), options_(std::move(options)) {
     abilities_.vocabulary = static_cast<std::int64_t>(text_.tokenizer->size());
+    abilities_.embedding_width = engine_.embedding_width();
     abilities_.tools = text_.capabilities.tools;
     abilities_.developer = text_.capabilities.developer_role;
   }
@@ -56,9 +62,7 @@ class Service::State : public std::enable_shared_from_this<State> {
     const Clock::time_point arrival = Clock::now();
     ChatRequest request = parse_chat(exchange->request().body, abilities_, options_.limits);
     check_model(request.model);
-    if (!text_.chat_template)
-      throw Refusal(400, "the model has no chat template: use /v1/completions, or start the server with --chat-template FILE|NAME",
-                    "messages");
+    check_template();
     std::vector<std::vector<std::int32_t>> prompts;
     prompts.push_back(text_.encode_chat(request.conversation));
     submit(exchange, {.chat = true, .common = std::move(request), .arrival = arrival}, std::move(prompts));
@@ -81,24 +85,70 @@ class Service::State : public std::enable_shared_from_this<State> {
     submit(exchange, {.chat = false, .common = std::move(request), .echoes = std::move(echoes), .arrival = arrival}, std::move(prompts));
   }
 
-  void submit(const ExchangePtr& exchange, Answer::Setting setting, std::vector<std::vector<std::int32_t>> prompts) {
-    const char* const param = setting.chat ? "messages" : "prompt";
-    Common& common = setting.common;
+  void embeddings(const ExchangePtr& exchange) {
+    const Clock::time_point arrival = Clock::now();
+    EmbeddingRequest request = parse_embedding(exchange->request().body, abilities_, options_.limits);
+    check_model(request.model);
+    std::vector<std::vector<std::int32_t>> prompts;
+    if (request.conversation) {
+      check_template();
+      prompts.push_back(text_.encode_chat(*request.conversation));
+    }
+    for (Prompt& input : std::exchange(request.inputs, {})) {
+      if (input.ids) {
+        prompts.push_back(std::move(*input.ids));
+      } else {
+        prompts.push_back(request.add_special ? text_.encode_whole(input.text) : text_.tokenizer->encode(input.text));
+      }
+    }
+    request.request.pooling = options_.pooling;
+    std::vector<std::int64_t> sizes = fit(prompts, request, request.conversation ? "messages" : "input", 0);
+    prepare(exchange, request);
+    std::shared_ptr<void> place = enter(request.request.tenant, prompts.size());
+    std::vector<std::unique_ptr<engine::Stream>> streams;
+    for (std::vector<std::int32_t>& prompt : prompts) {
+      engine::Request one = request.request;
+      one.prompt = std::move(prompt);
+      streams.push_back(engine_.submit(std::move(one)));
+    }
+    const std::optional<std::chrono::milliseconds> timeout = request.timeout;
+    begin(exchange, timeout, std::move(place),
+          std::make_shared<Embeddings>(exchange, Embeddings::Setting{options_.name, std::move(request), std::move(sizes), arrival},
+                                       std::move(streams), metrics_));
+  }
+
+  /// The prompts' tokens, cut where that was asked for. `answer`: how many tokens the context must have beside them.
+  std::vector<std::int64_t> fit(std::vector<std::vector<std::int32_t>>& prompts, const Common& common, const char* param,
+                                std::int64_t answer) const {
     const std::int64_t context = engine_.context_length();
+    std::vector<std::int64_t> sizes;
     for (std::vector<std::int32_t>& prompt : prompts) {
       if (common.truncate) {
-        const auto keep = static_cast<std::size_t>(*common.truncate < 0 ? context - 1 : *common.truncate);
+        const auto keep = static_cast<std::size_t>(*common.truncate < 0 ? context - answer : *common.truncate);
+        if (prompt.size() > keep && common.truncate_end) prompt.resize(keep);
         if (prompt.size() > keep) prompt.erase(prompt.begin(), prompt.end() - static_cast<std::ptrdiff_t>(keep));
       }
       const auto size = static_cast<std::int64_t>(prompt.size());
       if (size == 0) throw Refusal(400, "the prompt is empty", param);
-      if (size >= context)
-        throw Refusal(
-            400, fmt::format("the prompt has {} tokens, which leaves no room for an answer in the context of {} tokens", size, context),
-            param, "context_length_exceeded");
-      setting.prompt_tokens.push_back(size);
+      if (size + answer > context)
+        throw Refusal(400,
+                      answer > 0 ? fmt::format("the prompt has {} tokens, which leaves no room for an answer in the context of {} tokens",
+                                               size, context)
+                                 : fmt::format("the prompt has {} tokens; the context has {}", size, context),
+                      param, "context_length_exceeded");
+      sizes.push_back(size);
     }
-    if (engine_.statistics().waiting >= options_.max_waiting) throw Refusal(429, "too many requests wait already", "", "queue_full");
+    return sizes;
+  }
+
+  /// What all requests to the engine need before they are submitted.
+  void prepare(const ExchangePtr& exchange, Common& common) {
+    if (stuck_.load(std::memory_order_relaxed)) throw Refusal(503, "the engine is stuck", "", "engine_stuck", kMostWait);
+    const std::int64_t waiting = engine_.statistics().waiting;
+    if (waiting >= options_.max_waiting) throw Refusal(429, "too many requests wait already", "", "queue_full", retry_after(waiting));
+    const std::string key = options_.tenant ? options_.tenant(exchange->request()) : "";
+    const std::string& tenant = key.empty() ? common.user : key;
+    if (!tenant.empty()) common.request.tenant = checksum(std::as_bytes(std::span(tenant)), salt_seed_) | 1;  // 0 is nobody's
     if (const std::string_view header = exchange->request().header("x-request-timeout-ms"); !header.empty()) {
       std::int64_t time = 0;
       const auto [end, error] = std::from_chars(header.data(), header.data() + header.size(), time);
@@ -106,25 +156,89 @@ class Service::State : public std::enable_shared_from_this<State> {
         throw Refusal(400, "the header x-request-timeout-ms must be a number of milliseconds");
       common.timeout = std::chrono::milliseconds(time);
     }
-    metrics_.asked(common.n, common.request.max_tokens);
+    if (common.timeout) common.request.deadline = Clock::now() + *common.timeout;
     if (!common.cache_salt.empty())
       common.request.cache_partition = checksum(std::as_bytes(std::span(common.cache_salt)), salt_seed_) | 1;  // 0 is everybody's
+  }
+
+  /// Counts answers that are being made for a tenant, as long as what it returns lives.
+  std::shared_ptr<void> enter(std::uint64_t tenant, std::size_t answers) {
+    const auto count = static_cast<std::int64_t>(answers);
+    {
+      const std::lock_guard lock(mutex_);
+      const auto open = open_.find(tenant);
+      const std::int64_t now = open == open_.end() ? 0 : open->second;
+      if (options_.max_of_tenant > 0 && now + count > options_.max_of_tenant)
+        throw Refusal(
+            429,
+            fmt::format("you have {} answers being made already, and {} more are over the limit of {}", now, count, options_.max_of_tenant),
+            "", "tenant_limit", retry_after(now));
+      open_[tenant] += count;
+    }
+    return std::shared_ptr<void>(nullptr, [state = weak_from_this(), tenant, count](void*) {
+      const auto self = state.lock();
+      if (!self) return;
+      const std::lock_guard lock(self->mutex_);
+      if (const auto open = self->open_.find(tenant); (open->second -= count) == 0) self->open_.erase(open);
+    });
+  }
+
+  /// Seconds until so many requests have had their turn, by how many end a second lately.
+  int retry_after(std::int64_t waiting) const {
+    const double rate = std::max(rate_.load(std::memory_order_relaxed), 0.01);
+    return static_cast<int>(std::clamp(std::ceil(static_cast<double>(waiting) / rate), 1.0, static_cast<double>(kMostWait)));
+  }
+
+  void submit(const ExchangePtr& exchange, Answer::Setting setting, std::vector<std::vector<std::int32_t>> prompts) {
+    Common& common = setting.common;
+    setting.prompt_tokens = fit(prompts, common, setting.chat ? "messages" : "prompt", common.request.max_tokens == 0 ? 0 : 1);
+    prepare(exchange, common);
+    std::shared_ptr<void> place = enter(common.request.tenant, prompts.size() * static_cast<std::size_t>(common.answers()));
+    metrics_.asked(common.n, common.request.max_tokens);
+    add_bad_words(common);
 
     std::vector<std::unique_ptr<engine::Stream>> streams;
     for (const std::vector<std::int32_t>& prompt : prompts)
-      for (std::int64_t i = 0; i < common.n; ++i) {
+      for (std::int64_t i = 0; i < (common.beams ? 1 : common.best_of); ++i) {
         engine::Request request = common.request;
         request.prompt = prompt;
+        if (common.best_of > common.n) request.logprobs = std::max(request.logprobs, 0);  // the best are chosen by them
         if (request.sampling.seed) request.sampling.seed = seed_of(*request.sampling.seed, static_cast<std::size_t>(i));
         streams.push_back(engine_.submit(std::move(request)));
       }
+    if (common.request.prompt_logprobs >= 0) setting.prompts = std::move(prompts);
     setting.model = options_.name;
     setting.fingerprint = "quern-" + options_.version;
     const std::optional<std::chrono::milliseconds> timeout = common.timeout;
-    const auto answer = std::make_shared<Answer>(exchange, std::move(setting), std::move(streams), *text_.tokenizer, metrics_);
-    server_->post([self = shared_from_this(), answer, exchange, timeout] { self->follow(answer, exchange, timeout); });
+    begin(exchange, timeout, std::move(place),
+          std::make_shared<Answer>(exchange, std::move(setting), std::move(streams), *text_.tokenizer, metrics_));
   }
 
+  /// Each word as it is and behind a space, which are other tokens.
+  void add_bad_words(Common& common) const {
+    auto& all = common.request.sampling.bad_words;
+    for (const std::string& word : common.bad_words) {
+      const std::string bare = word.substr(word.find_first_not_of(' '));
+      for (const std::string& text : {bare, ' ' + bare}) {
+        std::vector<std::int32_t> ids = text_.tokenizer->encode(text, {.parse_special = false});
+        if (!ids.empty() && std::find(all.begin(), all.end(), ids) == all.end()) all.push_back(std::move(ids));
+      }
+    }
+  }
+
+  void begin(const ExchangePtr& exchange, std::optional<std::chrono::milliseconds> timeout, std::shared_ptr<void> place,
+             std::shared_ptr<Follower> answer) {
+    server_->post([self = shared_from_this(), answer = std::move(answer), place = std::move(place), exchange, timeout] {
+      self->answers_.emplace(answer, place);
+      self->follow(answer, exchange, timeout);
+    });
+  }
+
+  void check_template() const {
+    if (!text_.chat_template)
+      throw Refusal(400, "the model has no chat template: use /v1/completions, or start the server with --chat-template FILE|NAME",
+                    "messages");
+  }
   void check_model(const std::string& name) const {
     if (!knows(name)) throw unknown_model(name);
   }
@@ -138,10 +252,9 @@ class Service::State : public std::enable_shared_from_this<State> {
 
   // --- the way out, on the server's thread --------------------------------------------------------------------------------------------
 
-  void follow(const std::shared_ptr<Answer>& answer, const ExchangePtr& exchange, std::optional<std::chrono::milliseconds> timeout) {
-    answers_.insert(answer);
+  void follow(const std::shared_ptr<Follower>& answer, const ExchangePtr& exchange, std::optional<std::chrono::milliseconds> timeout) {
     const std::weak_ptr<State> state = weak_from_this();
-    const std::weak_ptr<Answer> weak = answer;
+    const std::weak_ptr<Follower> weak = answer;
     const auto with = [state, weak](auto act) {
       return [state, weak, act] {
         const auto self = state.lock();
@@ -150,23 +263,23 @@ class Service::State : public std::enable_shared_from_this<State> {
       };
     };
     if (timeout)
-      exchange->after(*timeout, with([](State& self, const std::shared_ptr<Answer>& a) {
+      exchange->after(*timeout, with([](State& self, const std::shared_ptr<Follower>& a) {
         a->abort(Refusal(504, "the answer was not complete in the time given", "", "timeout"));
-        self.answers_.erase(a);
+        self.forget(a);
       }));
-    exchange->after(options_.quiet, with([](State&, const std::shared_ptr<Answer>& a) { a->start(); }));
-    for (std::size_t i = 0; i < answer->choices(); ++i)
+    exchange->after(options_.quiet, with([](State&, const std::shared_ptr<Follower>& a) { a->start(); }));
+    for (std::size_t i = 0; i < answer->streams(); ++i)
       answer->stream(i).notify([state, weak, i] {
         if (const auto self = state.lock()) self->announce(weak, i);
       });
-    exchange->on_gone(with([](State& self, const std::shared_ptr<Answer>& a) {
+    exchange->on_gone(with([](State& self, const std::shared_ptr<Follower>& a) {
       a->abort(std::nullopt);
-      self.answers_.erase(a);
+      self.forget(a);
     }));
   }
 
   /// On the engine's thread: the first of many that come together wakes the server's.
-  void announce(const std::weak_ptr<Answer>& answer, std::size_t choice) noexcept {
+  void announce(const std::weak_ptr<Follower>& answer, std::size_t choice) noexcept {
     try {
       {
         const std::lock_guard lock(mutex_);
@@ -187,7 +300,7 @@ class Service::State : public std::enable_shared_from_this<State> {
     }
     for (const auto& [weak, choice] : pumping_) {
       const auto answer = weak.lock();
-      if (answer && !answer->ended() && answer->pump(choice)) answers_.erase(answer);
+      if (answer && !answer->ended() && answer->pump(choice)) forget(answer);
     }
     pumping_.clear();
   }
@@ -239,19 +352,34 @@ class Service::State : public std::enable_shared_from_this<State> {
     exchange->respond({.body = R"({"content":)" + text + R"(,"prompt":)" + text + "}"});
   }
 
-  void embeddings(const ExchangePtr&) { throw Refusal(501, "embeddings are not supported yet", "", "not_supported"); }
+  std::chrono::milliseconds stall() const { return options_.stall; }
+  void forget(const std::shared_ptr<Follower>& answer) { ended_ += static_cast<std::int64_t>(answers_.erase(answer)); }
 
-  /// The engine's heartbeat: while it has work its steps must go on.
+  /// Looks after the engine, every now and then: whether the step it is in will ever end, and how many answers end a second.
   void beat() {
-    const engine::Engine::Statistics now = engine_.statistics();
-    if (now.steps != steps_ || now.running + now.waiting == 0) last_beat_ = Clock::now();
-    steps_ = now.steps;
+    constexpr double kSmooth = 10;  // seconds
+    const Clock::time_point now = Clock::now();
+    const double passed = std::chrono::duration<double>(now - last_beat_).count();
+    if (passed > 0) {
+      const double rate = static_cast<double>(std::exchange(ended_, 0)) / passed, weight = std::min(passed / kSmooth, 1.0);
+      rate_.store(rate_.load(std::memory_order_relaxed) * (1 - weight) + rate * weight, std::memory_order_relaxed);
+    }
+    last_beat_ = now;
+    const engine::Engine::Heartbeat heart = engine_.heartbeat();
+    const engine::Engine::Statistics s = engine_.statistics();
+    if (std::exchange(steps_, heart.steps) != heart.steps || s.running + s.waiting == 0) last_step_ = now;
+    const bool stuck = heart.step_seconds >= std::chrono::duration<double>(options_.stall).count() || now - last_step_ >= options_.stall;
+    if (stuck_.exchange(stuck, std::memory_order_relaxed) == stuck || !options_.report) return;
+    options_.report(stuck ? fmt::format("step {} of {} tokens has run for {:.0f} s and is stuck; {} requests run and {} wait", heart.steps,
+                                        heart.tokens, heart.step_seconds, s.running, s.waiting)
+                          : std::string("the engine goes on"));
   }
   void health(const ExchangePtr& exchange) {
     if (server_->draining()) throw Refusal(503, "the server is shutting down");
     beat();
-    const auto still = std::chrono::duration_cast<std::chrono::seconds>(Clock::now() - last_beat_);
-    if (still >= options_.stall) throw Refusal(503, fmt::format("the engine has made no step for {} s though it has work", still.count()));
+    if (stuck_.load(std::memory_order_relaxed))
+      throw Refusal(503, fmt::format("the engine has been in one step for {:.0f} s", engine_.heartbeat().step_seconds), "", "engine_stuck",
+                    kMostWait);
     exchange->respond({.body = R"({"status":"ok"})"});
   }
   void version(const ExchangePtr& exchange) { exchange->respond({.body = R"({"version":)" + quoted(options_.version) + "}"}); }
@@ -285,13 +413,18 @@ class Service::State : public std::enable_shared_from_this<State> {
   const std::uint64_t salt_seed_ = engine_.partition_seed();  // nobody can choose a salt that meets another's
   http::Server* server_ = nullptr;
 
-  std::unordered_set<std::shared_ptr<Answer>> answers_;  // of the server's thread, as all below
-  std::vector<std::pair<std::weak_ptr<Answer>, std::size_t>> pumping_;
-  std::int64_t steps_ = -1;
-  Clock::time_point last_beat_ = Clock::now();
+  std::unordered_map<std::shared_ptr<Follower>, std::shared_ptr<void>> answers_;  // and their places; of the server's thread, as all below
+  std::vector<std::pair<std::weak_ptr<Follower>, std::size_t>> pumping_;
+  std::int64_t ended_ = 0, steps_ = 0;  // ended_: answers, since the last beat
+  Clock::time_point last_beat_ = Clock::now(), last_step_ = last_beat_;
+
+  static constexpr int kMostWait = 60;  // seconds that a client is told to wait at most
+  std::atomic<bool> stuck_{false};
+  std::atomic<double> rate_{0};  // answers that end a second
 
   std::mutex mutex_;
-  std::vector<std::pair<std::weak_ptr<Answer>, std::size_t>> ready_;  // choices with events to be read
+  std::unordered_map<std::uint64_t, std::int64_t> open_;                // answers being made, by tenant
+  std::vector<std::pair<std::weak_ptr<Follower>, std::size_t>> ready_;  // choices with events to be read
 };
 
 Service::Service(engine::Engine& engine, engine::TextModel text, metrics::Metrics& metrics, ServiceOptions options)
@@ -304,7 +437,7 @@ std::vector<http::Route> Service::routes() {
   for (const std::string prefix : {"/v1", ""}) {
     all.push_back(state_->route("POST", prefix + "/chat/completions", &State::chat, kWorker));
     all.push_back(state_->route("POST", prefix + "/completions", &State::completion, kWorker));
-    all.push_back(state_->route("POST", prefix + "/embeddings", &State::embeddings, !kWorker));
+    all.push_back(state_->route("POST", prefix + "/embeddings", &State::embeddings, kWorker));
     all.push_back(state_->route("GET", prefix + "/models", &State::models, !kWorker));
     all.push_back(state_->route("GET", prefix + "/models/*", &State::model, !kWorker));
     all.push_back(state_->route("POST", prefix + "/tokenize", &State::tokenize, kWorker));
@@ -319,13 +452,13 @@ std::vector<http::Route> Service::routes() {
 
 void Service::attach(http::Server& server) {
   state_->server_ = &server;
-  server.every(std::chrono::seconds(1), [state = std::weak_ptr(state_)] {
+  server.every(std::min<std::chrono::milliseconds>(std::chrono::seconds(1), state_->stall() / 4), [state = std::weak_ptr(state_)] {
     if (const auto self = state.lock()) self->beat();
   });
 }
 
 void Service::close() {
-  for (const auto& answer : std::exchange(state_->answers_, {})) answer->abort(std::nullopt);
+  for (const auto& [answer, place] : std::exchange(state_->answers_, {})) answer->abort(std::nullopt);
 }
 
 http::Response Service::refusal(int status, std::string_view message) {

@@ -2,8 +2,10 @@
 
 #include <chrono>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "engine/engine.h"
@@ -21,9 +23,14 @@ struct ServiceOptions {
   std::int64_t created = 0;               // seconds since 1970, the same at every start
   std::string version = "0";
   std::int64_t max_waiting = 1024;  // requests that wait in the engine; more get 429
-  std::int64_t block_tokens = 16;   // of the engine's cache, for the metrics
-  std::chrono::seconds stall{120};  // so long without a step while there is work: not healthy. A step of a large model takes seconds.
-  std::chrono::milliseconds quiet{5'000};  // a stream that has nothing to say yet begins all the same
+  std::int64_t max_of_tenant = 0;   // answers that are being made for one tenant; more get 429. 0: no limit
+  /// Whose a request is, for fair shares; where it says nothing the request's `user` counts. Null: always nothing.
+  std::function<std::string(const http::Request&)> tenant = nullptr;
+  std::function<void(std::string_view)> report = nullptr;  // hears in a sentence when the engine is stuck, and when it goes on
+  engine::Pooling pooling = engine::Pooling::last;         // of embeddings
+  std::int64_t block_tokens = 16;                          // of the engine's cache, for the metrics
+  std::chrono::milliseconds stall{120'000};  // a step that takes so long is stuck: not healthy. Of a large model it takes seconds.
+  std::chrono::milliseconds quiet{5'000};    // a stream that has nothing to say yet begins all the same
   Limits limits = {};
 };
 

@@ -67,7 +67,7 @@ std::string error_json(int status, std::string_view message, std::string_view pa
 
 http::Response error_response(const Refusal& refusal) {
   http::Response response{.status = refusal.status, .body = error_json(refusal.status, refusal.message, refusal.param, refusal.code)};
-  if (refusal.status == 429 || refusal.status == 503) response.headers.emplace_back("retry-after", "1");
+  if (refusal.status == 429 || refusal.status == 503) response.headers.emplace_back("retry-after", std::to_string(refusal.retry_after));
   return response;
 }
 
@@ -77,7 +77,7 @@ Refusal refusal_of(Code code, const std::string& message) {
     case Code::unsupported: return {400, message};
     case Code::not_found: return {404, message};
     case Code::resource_exhausted: return {503, message, "", "resource_exhausted"};
-    case Code::cancelled: return {503, message, "", "cancelled"};
+    case Code::cancelled: return {504, message, "", "timeout"};  // by its deadline
     case Code::data_corrupt:
     case Code::internal: break;
   }
@@ -89,6 +89,15 @@ std::string usage_json(const Usage& u) {
   return fmt::format(R"({{"prompt_tokens":{},"completion_tokens":{},"total_tokens":{},"prompt_tokens_details":{{"cached_tokens":{}}},)"
                      R"("completion_tokens_details":{{"reasoning_tokens":0}}}})",
                      u.prompt, u.generated, u.prompt + u.generated, u.cached);
+}
+
+std::string header_names(const std::vector<std::string>& fields) {
+  constexpr int kMost = 16;
+  std::string names;
+  int count = 0;
+  for (const std::string& name : fields)
+    if (http::is_plain_word(name) && ++count <= kMost) names += (names.empty() ? "" : ", ") + name;
+  return names;
 }
 
 std::int64_t characters(std::string_view utf8) {
@@ -113,33 +122,59 @@ void Logprobs::append_token(std::string& out, const engine::TokenLogprob& token)
 }
 
 void Logprobs::add(const engine::Event& event) {
-  for (std::size_t i = 0; i < event.logprobs.size(); ++i) {
-    const engine::TokenLogprob& chosen = event.logprobs[i];
-    std::string top;
-    if (chat_) {
-      std::string entry = "{";
-      append_token(entry, chosen);
-      for (const engine::TokenLogprob& other : event.top[i]) {
-        top += top.empty() ? "{" : ",{";
-        append_token(top, other);
-        top += '}';
-      }
-      append_item(tokens_, entry + ",\"top_logprobs\":[" + top + "]}");
-      continue;
+  for (std::size_t i = 0; i < event.logprobs.size(); ++i) add_token(event.logprobs[i], event.top[i]);
+}
+
+void Logprobs::add_token(const engine::TokenLogprob& chosen, const std::vector<engine::TokenLogprob>& others) {
+  std::string top;
+  if (chat_) {
+    std::string entry = "{";
+    append_token(entry, chosen);
+    for (const engine::TokenLogprob& other : others) {
+      top += top.empty() ? "{" : ",{";
+      append_token(top, other);
+      top += '}';
     }
-    const auto append = [&](const engine::TokenLogprob& t) { append_item(top, quoted(name_of(t.id)) + ":" + number(t.logprob)); };
-    bool among = false;
-    for (const engine::TokenLogprob& other : event.top[i]) {
-      append(other);
-      among |= other.id == chosen.id;
-    }
-    if (!among) append(chosen);
-    append_item(tokens_, quoted(name_of(chosen.id)));
-    append_item(values_, number(chosen.logprob));
-    append_item(tops_, "{" + top + "}");
-    append_item(offsets_, std::to_string(offset_));
-    if (!tokenizer_.is_special(chosen.id)) offset_ += characters(tokenizer_.token_bytes(chosen.id));
+    append_item(tokens_, entry + ",\"top_logprobs\":[" + top + "]}");
+    return;
   }
+  const auto append = [&](const engine::TokenLogprob& t) { append_item(top, quoted(name_of(t.id)) + ":" + number(t.logprob)); };
+  bool among = false;
+  for (const engine::TokenLogprob& other : others) {
+    append(other);
+    among |= other.id == chosen.id;
+  }
+  if (!among) append(chosen);
+  append_item(tokens_, quoted(name_of(chosen.id)));
+  append_item(values_, number(chosen.logprob));
+  append_item(tops_, "{" + top + "}");
+  append_item(offsets_, std::to_string(offset_));
+  if (!tokenizer_.is_special(chosen.id)) offset_ += characters(tokenizer_.token_bytes(chosen.id));
+}
+
+void Logprobs::add_prompt(std::span<const std::int32_t> ids, const engine::PromptReading& prompt) {
+  append_item(tokens_, quoted(name_of(ids.front())));
+  append_item(values_, "null");
+  append_item(tops_, "null");
+  append_item(offsets_, std::to_string(offset_));
+  if (!tokenizer_.is_special(ids.front())) offset_ += characters(tokenizer_.token_bytes(ids.front()));
+  for (std::size_t i = 0; i < prompt.logprobs.size(); ++i) add_token(prompt.logprobs[i], prompt.top[i]);
+}
+
+std::string Logprobs::prompt_json(const engine::PromptReading& prompt) const {
+  std::string list = "[null";
+  for (std::size_t i = 0; i < prompt.logprobs.size(); ++i) {
+    std::string entry;
+    const auto append = [&](const engine::TokenLogprob& t) {
+      append_item(entry, fmt::format(R"("{}":{{"logprob":{},"rank":{},"decoded_token":{}}})", t.id, number(t.logprob), t.rank,
+                                     quoted(tokenizer_.token_bytes(t.id))));
+    };
+    append(prompt.logprobs[i]);
+    for (const engine::TokenLogprob& other : prompt.top[i])
+      if (other.id != prompt.logprobs[i].id) append(other);
+    list += ",{" + entry + "}";
+  }
+  return list + "]";
 }
 
 std::string Logprobs::take() {

@@ -37,10 +37,15 @@ class Logprobs {
   Logprobs(const tokenizers::Tokenizer& tokenizer, bool chat, bool tokens_as_ids, std::int64_t offset = 0)
       : tokenizer_(tokenizer), chat_(chat), tokens_as_ids_(tokens_as_ids), offset_(offset) {}
   void add(const engine::Event& event);
+  /// Of a prompt that is repeated in front of the answer: nothing is known of its first token.
+  void add_prompt(std::span<const std::int32_t> ids, const engine::PromptReading& prompt);
+  /// vLLM's form: a list of null and an object of ids a token, the token itself first.
+  std::string prompt_json(const engine::PromptReading& prompt) const;
   /// The object of all that was added since the last call.
   std::string take();
 
  private:
+  void add_token(const engine::TokenLogprob& chosen, const std::vector<engine::TokenLogprob>& top);
   std::string name_of(std::int32_t id) const;
   void append_token(std::string& out, const engine::TokenLogprob& token) const;
 
@@ -50,6 +55,8 @@ class Logprobs {
   std::string tokens_, values_, tops_, offsets_;
 };
 
+/// A few of the names, those that a header can carry.
+std::string header_names(const std::vector<std::string>& fields);
 /// Characters, by their first bytes.
 std::int64_t characters(std::string_view utf8);
 std::string ids_json(std::span<const std::int32_t> ids);
