@@ -67,7 +67,6 @@ void read_bias(Fields& fields, sampling::Parameters& sampling, const Abilities& 
 }
 
 void read_sampling(Fields& fields, sampling::Parameters& s, const Abilities& abilities) {
-  s.profile = sampling::Profile::openai;
   s.temperature = fields.number("temperature", 0, 2, 1);
   s.top_p = std::max(fields.number("top_p", 0, 1, 1), 1e-9);  // 0 leaves the most probable token
   s.min_p = fields.number("min_p", 0, 1, 0);
