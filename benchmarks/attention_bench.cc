@@ -1,7 +1,8 @@
 // Attention over a paged cache, on one thread: G FMA/s (two for each row, key and element of a head: one of the score, one of the value),
 // and GB/s of keys and values read. `fma_peak` is what the machine does with nothing but FMAs in registers, for comparison.
-//   prefill/TYPE/HEADSxKV_HEADSxDIM/N    the last 512 of N tokens of a prompt
-//   decode/TYPE/HEADSxKV_HEADSxDIM/N     one token after N, each turn in another copy of the cache, as layers follow each other
+//   prefill/TYPE/PRODUCTS/HEADSxKV_HEADSxDIM/N    the last 512 of N tokens of a prompt
+//   decode/TYPE/PRODUCTS/HEADSxKV_HEADSxDIM/N     one token after N, each turn in another copy of the cache, as layers follow each other
+// PRODUCTS bf16 means f32 where there is no tile unit.
 #include <benchmark/benchmark.h>
 #include <immintrin.h>
 
@@ -28,7 +29,7 @@ struct Shape {
 
 constexpr std::int64_t kBlock = 16;
 
-void attention(benchmark::State& state, DType dtype, Shape shape, std::int64_t keys, std::int64_t rows) {
+void attention(benchmark::State& state, DType dtype, DType products, Shape shape, std::int64_t keys, std::int64_t rows) {
   const std::int64_t blocks = (keys + kBlock - 1) / kBlock;
   const bool quantised = ir::is_block(dtype);
   ir::Graph graph;
@@ -42,7 +43,7 @@ void attention(benchmark::State& state, DType dtype, Shape shape, std::int64_t k
                                           input("table", DType::i32, {1, blocks}),
                                           input("sequence", DType::i32, {rows}),
                                           input("positions", DType::i32, {rows})};
-  const ir::Node* node = graph.append(ops::paged_attention, inputs, {{"scale", 0.125}});
+  const ir::Node* node = graph.append(ops::paged_attention, inputs, {{"scale", 0.125}, {"products", products}});
   CpuBackend backend;
   const auto kernel = backend.lower(*node);
   const auto second = kernel->second();
@@ -115,17 +116,19 @@ __attribute__((target("avx512f"))) void fma_peak(benchmark::State& state) {
 
 const int registered = [] {
   if (has_isa(Isa::avx512)) benchmark::RegisterBenchmark("fma_peak", fma_peak)->MinTime(0.1);
-  const auto add = [](const char* what, DType dtype, Shape s, std::int64_t keys, std::int64_t rows) {
-    const std::string name = std::string(what) + "/" + std::string(ir::name(dtype)) + "/" + std::to_string(s.heads) + "x" +
-                             std::to_string(s.kv_heads) + "x" + std::to_string(s.dim) + "/" + std::to_string(keys);
-    benchmark::RegisterBenchmark(name.c_str(), attention, dtype, s, keys, rows)->MinTime(0.1);
+  const auto add = [](const char* what, DType dtype, DType products, Shape s, std::int64_t keys, std::int64_t rows) {
+    const std::string name = std::string(what) + "/" + std::string(ir::name(dtype)) + "/" + std::string(ir::name(products)) + "/" +
+                             std::to_string(s.heads) + "x" + std::to_string(s.kv_heads) + "x" + std::to_string(s.dim) + "/" +
+                             std::to_string(keys);
+    benchmark::RegisterBenchmark(name.c_str(), attention, dtype, products, s, keys, rows)->MinTime(0.1);
   };
   for (const DType dtype : {DType::f16, DType::f32, DType::bf16, DType::q8_0, DType::q4_1})
-    for (const Shape s : {Shape{9, 3, 64}, Shape{14, 2, 64}, Shape{12, 2, 128}, Shape{4, 1, 256}, Shape{32, 32, 128}}) {
-      if (dtype != DType::f16 && s.heads != 9) continue;
-      for (const std::int64_t keys : {512, 2048}) add("prefill", dtype, s, keys, 512);
-      for (const std::int64_t keys : {512, 8192}) add("decode", dtype, s, keys, 1);
-    }
+    for (const DType products : {DType::f32, DType::bf16})
+      for (const Shape s : {Shape{9, 3, 64}, Shape{14, 2, 64}, Shape{12, 2, 128}, Shape{4, 1, 256}, Shape{32, 32, 128}}) {
+        if ((dtype != DType::f16 && dtype != DType::bf16 && s.heads != 9) || (dtype == DType::f32 && products != DType::f32)) continue;
+        for (const std::int64_t keys : {512, 2048}) add("prefill", dtype, products, s, keys, 512);
+        for (const std::int64_t keys : {512, 8192}) add("decode", dtype, products, s, keys, 1);
+      }
   return 0;
 }();
 

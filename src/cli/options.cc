@@ -27,7 +27,7 @@ void add_precision(CLI::App& command, runtime::Precision& precision) {
       .add_option_function<std::string>(
           "--precision",
           [&precision](const std::string& text) { precision = text == "exact" ? runtime::Precision::exact : runtime::Precision::fast; },
-          "fast (the default): integer products, cache in f16; exact: float32 arithmetic and cache")
+          "fast (the default): integer products, 16-bit cache; exact: float32 arithmetic and cache")
       ->check(CLI::IsMember({"fast", "exact"}))
       ->type_name("P");
 }

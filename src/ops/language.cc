@@ -258,6 +258,7 @@ const Op kv_write{
 /// A token at position p sees keys 0 … p, or, with a `window` above 0, the last `window` of these: p - window + 1 … p. The table entries of
 /// blocks that lie outside the windows of all tokens are not read. cap(s) = softcap * tanh(s / softcap) where `softcap` is above 0, else s.
 /// Sinks, where given, are one logit a head that takes part in the softmax and adds no value: exp(sink) joins the sum below the line.
+/// `products` bf16 allows queries, keys, values and weights to be rounded to bf16 before they are multiplied; sums are f32 always.
 /// Shapes: q, y [tokens, heads, head_dim] f32; keys and values states as kv_write has them, of one type, heads a multiple of kv_heads;
 /// block_table [sequences, max_blocks] i32 (block of tokens n*block_tokens … of a sequence); sequence [tokens] i32: row of the block table;
 /// positions [tokens] i32; sinks [heads] f32, optional.
@@ -267,7 +268,7 @@ const Op paged_attention{
     .name = "paged_attention",
     .min_inputs = 6,
     .max_inputs = 7,
-    .attributes = {{"scale", 1.0}, {"window", std::int64_t{0}}, {"softcap", 0.0}},
+    .attributes = {{"scale", 1.0}, {"window", std::int64_t{0}}, {"softcap", 0.0}, {"products", DType::f32}},
     .infer =
         [](InferContext& c) {
           expect_rank(c, 0, 3);
@@ -292,6 +293,8 @@ const Op paged_attention{
           if (c.node().integer("window") < 0) c.fail("a window of " + std::to_string(c.node().integer("window")) + " keys");
           const double softcap = c.node().number("softcap");
           if (!(softcap >= 0 && std::isfinite(softcap))) c.fail("a soft cap of " + std::to_string(softcap));
+          if (const DType products = c.node().dtype("products"); products != DType::f32 && products != DType::bf16)
+            c.fail("products are " + std::string(name(products)) + " where f32 or bf16 is wanted");
           if (c.has(6)) {
             expect_rank(c, 6, 1);
             expect_dtype(c, 6, DType::f32);

@@ -1,9 +1,11 @@
-// The kernel of paged_attention against the op's reference, and what promise 1 asks of it: a row's bits depend on its own keys alone.
+// The kernel of paged_attention against the op's reference, and what promise 1 asks of it: a row's bits depend on its own keys alone. All
+// of it twice, with products in f32 and in bf16 (which means f32 where there is no tile unit).
 #include <gtest/gtest.h>
 
 #include <limits>
 #include <numeric>
 
+#include "base/float16.h"
 #include "kernel_case.h"
 #include "ops/kv_layout.h"
 #include "ops/registry.h"
@@ -25,6 +27,7 @@ struct Cache {
   std::int64_t window = 0;
   double softcap = 0;
   std::vector<float> sinks = {};
+  ir::DType products = ir::DType::f32;
   std::int64_t gap = 0;  // bytes between the blocks of a cache, NaN in every type
 
   void fill(std::mt19937& random) {
@@ -42,8 +45,8 @@ struct Cache {
       for (std::int64_t p = 0; p < lengths[static_cast<std::size_t>(s)]; ++p)
         for (std::int64_t h = 0; h < kv_heads; ++h)
           for (std::int64_t i = 0; i < dim; ++i) {
-            key_at(s, p, h, i) = value(random);
-            value_at(s, p, h, i) = value(random);
+            key_at(s, p, h, i) = rounded(value(random));
+            value_at(s, p, h, i) = rounded(value(random));
           }
   }
   float& key_at(std::int32_t s, std::int64_t p, std::int64_t h, std::int64_t i) {
@@ -66,14 +69,25 @@ struct Cache {
         floats_of({n, heads, dim}, std::vector<float>(from, from + n * width)),       stored(keys, true),        stored(values, false),
         integers32({static_cast<std::int64_t>(lengths.size()), per_sequence}, table), integers32({n}, sequence), integers32({n}, position)};
     if (!sinks.empty()) operands.push_back(floats_of({heads}, sinks));
-    return KernelCase(ops::paged_attention, std::move(operands), {{"scale", scale()}, {"window", window}, {"softcap", softcap}});
+    return KernelCase(ops::paged_attention, std::move(operands),
+                      {{"scale", scale()}, {"window", window}, {"softcap", softcap}, {"products", products}});
   }
-  double scale() const { return 1 / std::sqrt(double(dim)); }
+  /// A number that products of bf16 take as it is.
+  float rounded(float x) const { return products == ir::DType::bf16 ? bf16_to_f32(f32_to_bf16(x)) : x; }
+  /// With products of bf16 such that queries stay numbers of bf16 when scaled (to units of log 2, or of the cap).
+  double scale() const {
+    const double usual = 1 / std::sqrt(double(dim));
+    return products == ir::DType::f32 ? usual : std::exp2(std::floor(std::log2(usual))) * (softcap > 0 ? softcap : std::log(2.0));
+  }
   /// For queries, keys and values of at most 1: a score is off by (dim + 2) roundings of a sum of magnitudes of at most dim * scale, a
   /// weight by as much twice (against the largest), and then come the sums over keys.
+  /// In bf16 each weight is rounded once, 2^z is within 7e-6, and so are keys and values that are no numbers of bf16: those of block types,
+  /// and the subnormal ones of f16. A cap's tanh is within 5e-6.
   double tolerance() const {
-    const double longest = double(*std::max_element(lengths.begin(), lengths.end()));
-    return (2 * double(dim + 2) * double(dim) * scale() + 2 * longest + 16) * 0x1p-24;
+    const double longest = double(*std::max_element(lengths.begin(), lengths.end())), largest = double(dim) * scale();
+    const double in_f32 = (2 * double(dim + 2) * largest + 2 * longest + 16) * 0x1p-24;
+    if (products == ir::DType::f32) return in_f32;
+    return in_f32 + 0x1p-9 + 4e-5 + 1e-5 * softcap + (ir::is_block(dtype) ? (2 * largest + 1) * 0x1p-9 : 0);
   }
 
   std::size_t block_of(std::int32_t s, std::int64_t p) const {
@@ -105,7 +119,9 @@ struct Cache {
 };
 
 std::vector<float> queries(const Cache& cache, std::size_t rows, std::mt19937& random) {
-  return as_floats(floats({static_cast<std::int64_t>(rows), cache.heads, cache.dim}, random).bytes);
+  std::vector<float> q = as_floats(floats({static_cast<std::int64_t>(rows), cache.heads, cache.dim}, random).bytes);
+  for (float& x : q) x = cache.rounded(x);
+  return q;
 }
 
 std::vector<Row> last_rows(std::int64_t length, std::int64_t count) {
@@ -128,13 +144,24 @@ void expect_good(const Cache& cache, const std::vector<Row>& rows, std::mt19937&
   }
 }
 
-TEST(Attention, equals_the_reference_for_every_type_of_cache_head_size_and_sharing_of_heads) {
+class Attention : public testing::TestWithParam<ir::DType> {
+ protected:
+  Cache with_products(Cache cache) const {
+    cache.products = GetParam();
+    return cache;
+  }
+};
+
+INSTANTIATE_TEST_SUITE_P(Products, Attention, testing::Values(ir::DType::f32, ir::DType::bf16),
+                         [](const auto& info) { return std::string(ir::name(info.param)); });
+
+TEST_P(Attention, equals_the_reference_for_every_type_of_cache_head_size_and_sharing_of_heads) {
   std::mt19937 random(1);
   for (const ir::DType dtype : {ir::DType::f32, ir::DType::f16, ir::DType::bf16, ir::DType::q8_0, ir::DType::q4_1})
     for (const std::int64_t dim : {16, 32, 48, 64, 80, 96, 128, 256})
       for (const auto& [heads, kv_heads] : {std::pair<std::int64_t, std::int64_t>{1, 1}, {4, 1}, {6, 2}, {3, 3}}) {
         if (dim % ir::block_elements(dtype) != 0) continue;
-        Cache cache{.heads = heads, .kv_heads = kv_heads, .dim = dim, .dtype = dtype, .lengths = {70}};
+        Cache cache = with_products({.heads = heads, .kv_heads = kv_heads, .dim = dim, .dtype = dtype, .lengths = {70}});
         cache.fill(random);
         expect_good(
             cache, last_rows(70, 3), random,
@@ -142,23 +169,23 @@ TEST(Attention, equals_the_reference_for_every_type_of_cache_head_size_and_shari
       }
 }
 
-TEST(Attention, equals_the_reference_at_the_borders_of_chunks_and_blocks) {
+TEST_P(Attention, equals_the_reference_at_the_borders_of_chunks_and_blocks) {
   std::mt19937 random(2);
   int turn = 0;
   for (const std::int64_t block : {16, 32, 64})
     for (const std::int64_t length : {1, 2, 15, 16, 17, 31, 33, 63, 64, 65, 127, 128, 129, 200}) {
       const ir::DType types[] = {ir::DType::f16, ir::DType::q8_0, ir::DType::q4_1};
-      Cache cache{.block = block, .dtype = types[turn++ % 3], .lengths = {length}};
+      Cache cache = with_products({.block = block, .dtype = types[turn++ % 3], .lengths = {length}});
       cache.fill(random);
       for (const std::int64_t rows : {1, 3, 13})
         expect_good(cache, last_rows(length, rows), random, std::to_string(length) + " keys in blocks of " + std::to_string(block));
     }
 }
 
-TEST(Attention, rows_of_several_sequences_share_a_batch_in_any_order) {
+TEST_P(Attention, rows_of_several_sequences_share_a_batch_in_any_order) {
   std::mt19937 random(3);
   for (int round = 0; round < 8; ++round) {
-    Cache cache{.dtype = round % 2 == 0 ? ir::DType::f32 : ir::DType::f16, .lengths = {100, 1, 64, 65, 30, 140}};
+    Cache cache = with_products({.dtype = round % 2 == 0 ? ir::DType::f32 : ir::DType::f16, .lengths = {100, 1, 64, 65, 30, 140}});
     cache.fill(random);
     std::vector<Row> rows;
     for (int r = 0; r < 30; ++r) {
@@ -171,12 +198,12 @@ TEST(Attention, rows_of_several_sequences_share_a_batch_in_any_order) {
   }
 }
 
-TEST(Attention, what_a_row_must_not_see_does_not_reach_it) {
+TEST_P(Attention, what_a_row_must_not_see_does_not_reach_it) {
   std::mt19937 random(4);
   for (const ir::DType dtype : {ir::DType::f32, ir::DType::f16, ir::DType::bf16, ir::DType::q8_0, ir::DType::q4_1})
     for (const float poison : {kNan, kInfinity, -kInfinity})
       for (const std::int32_t from : {1, 5, 62, 63, 64, 66}) {
-        Cache cache{.dtype = dtype, .lengths = {72}};
+        Cache cache = with_products({.dtype = dtype, .lengths = {72}});
         cache.fill(random);
         std::vector<Row> rows = last_rows(from, 5);
         const std::size_t clean = rows.size();
@@ -193,11 +220,12 @@ TEST(Attention, what_a_row_must_not_see_does_not_reach_it) {
       }
 }
 
-TEST(Attention, a_NaN_among_the_keys_or_values_that_a_row_sees_shows) {
+TEST_P(Attention, a_NaN_among_the_keys_or_values_that_a_row_sees_shows) {
   std::mt19937 random(5);
   for (const bool in_keys : {false, true})
     for (const std::int32_t at : {0, 10, 40, 64, 69}) {
-      Cache cache{.heads = 2, .kv_heads = 1, .lengths = {70}};
+      const ir::DType dtype = GetParam() == ir::DType::f32 ? ir::DType::f32 : ir::DType::bf16;
+      Cache cache = with_products({.heads = 2, .kv_heads = 1, .dtype = dtype, .lengths = {70}});
       cache.fill(random);
       (in_keys ? cache.key_at(0, at, 0, 3) : cache.value_at(0, at, 0, 3)) = kNan;
       const std::vector<Row> rows = last_rows(70, 1);
@@ -207,11 +235,11 @@ TEST(Attention, a_NaN_among_the_keys_or_values_that_a_row_sees_shows) {
     }
 }
 
-TEST(Attention, a_window_hides_what_lies_before_it_and_its_blocks_are_not_read) {
+TEST_P(Attention, a_window_hides_what_lies_before_it_and_its_blocks_are_not_read) {
   std::mt19937 random(7);
   for (const std::int64_t window : {1, 2, 15, 16, 17, 63, 64, 65, 100, 200, 1000})
     for (const std::int64_t length : {1, 17, 64, 65, 130, 200, 300}) {
-      Cache cache{.dtype = ir::DType::f16, .lengths = {length}, .window = window};
+      Cache cache = with_products({.dtype = ir::DType::f16, .lengths = {length}, .window = window});
       cache.fill(random);
       const std::vector<Row> rows = last_rows(length, 11);
       for (std::int64_t p = 0; p <= rows[0].position - window; ++p)
@@ -222,11 +250,11 @@ TEST(Attention, a_window_hides_what_lies_before_it_and_its_blocks_are_not_read) 
     }
 }
 
-TEST(Attention, long_sequences_are_cut_into_pieces_and_no_bit_shows_it) {
+TEST_P(Attention, long_sequences_are_cut_into_pieces_and_no_bit_shows_it) {
   std::mt19937 random(10);
   for (const std::int64_t window : {0, 300, 600})
     for (const std::int64_t length : {255, 256, 257, 511, 512, 513, 700, 1100}) {
-      Cache cache{.dtype = ir::DType::f16, .lengths = {length, 40, length / 2}, .window = window, .sinks = {1, 0, 3, -2}};
+      Cache cache = with_products({.dtype = ir::DType::f16, .lengths = {length, 40, length / 2}, .window = window, .sinks = {1, 0, 3, -2}});
       cache.fill(random);
       // A few rows that are cut and many that are not, in one batch; sequences whose rows are cut beside each other.
       std::vector<Row> rows = last_rows(length, 19);
@@ -237,10 +265,24 @@ TEST(Attention, long_sequences_are_cut_into_pieces_and_no_bit_shows_it) {
     }
 }
 
-TEST(Attention, blocks_may_lie_apart_in_memory) {
+TEST_P(Attention, many_rows_of_a_long_sequence_have_the_bits_that_each_has_alone) {
+  std::mt19937 random(13);
+  for (const ir::DType dtype : {ir::DType::f16, ir::DType::bf16, ir::DType::q8_0, ir::DType::q4_1})
+    for (const std::int64_t window : {0, 150}) {
+      // More rows than share keys and values, in groups of rows that are whole and one that is not; all numbers of pieces from 1 to 3.
+      Cache cache = with_products({.heads = 3, .kv_heads = 1, .dim = 96, .dtype = dtype, .lengths = {560}, .window = window});
+      cache.fill(random);
+      std::vector<Row> rows;
+      for (const std::int32_t from : {0, 235, 500})
+        for (std::int32_t p = from; p < from + 43; ++p) rows.push_back({0, p});
+      expect_good(cache, rows, random, std::string(ir::name(dtype)) + ", window " + std::to_string(window));
+    }
+}
+
+TEST_P(Attention, blocks_may_lie_apart_in_memory) {
   std::mt19937 random(10);
   for (const ir::DType dtype : {ir::DType::f16, ir::DType::q8_0}) {
-    Cache cache{.dtype = dtype, .lengths = {600, 33}, .gap = 192};
+    Cache cache = with_products({.dtype = dtype, .lengths = {600, 33}, .gap = 192});
     cache.fill(random);
     std::vector<Row> rows = last_rows(600, 3);
     rows.push_back({1, 32});
@@ -253,20 +295,20 @@ TEST(Attention, blocks_may_lie_apart_in_memory) {
   }
 }
 
-TEST(Attention, more_pieces_than_the_workspace_has_room_for_are_no_error) {
+TEST_P(Attention, more_pieces_than_the_workspace_has_room_for_are_no_error) {
   std::mt19937 random(11);
-  Cache cache{.heads = 2, .kv_heads = 1, .dim = 16, .dtype = ir::DType::f16, .lengths = {1200}};
+  Cache cache = with_products({.heads = 2, .kv_heads = 1, .dim = 16, .dtype = ir::DType::f16, .lengths = {1200}});
   cache.fill(random);
   std::vector<Row> rows;  // all at the end of one sequence, each a tile of its own
   for (int r = 0; r < 24; ++r) rows.push_back({0, 1199 - r});
   expect_good(cache, rows, random, "rows backwards");
 }
 
-TEST(Attention, places_outside_the_cache_are_told_and_nothing_is_read_there) {
+TEST_P(Attention, places_outside_the_cache_are_told_and_nothing_is_read_there) {
   std::mt19937 random(12);
   for (const std::int64_t length : {40, 600})
     for (const std::int32_t bad : {-1, -1000000000, 1000000000, 1000}) {
-      Cache cache{.dtype = ir::DType::f16, .lengths = {length}};
+      Cache cache = with_products({.dtype = ir::DType::f16, .lengths = {length}});
       cache.fill(random);
       const std::vector<float> q = queries(cache, 1, random);
       const auto last = static_cast<std::int32_t>(length - 1);
@@ -282,30 +324,31 @@ TEST(Attention, places_outside_the_cache_are_told_and_nothing_is_read_there) {
     }
 }
 
-TEST(Attention, soft_caps_and_sinks_equal_the_reference_with_and_without_a_window) {
+TEST_P(Attention, soft_caps_and_sinks_equal_the_reference_with_and_without_a_window) {
   std::mt19937 random(8);
   for (const std::int64_t window : {0, 40})
     for (const double softcap : {0.0, 0.3, 50.0})
       for (const std::vector<float>& sinks : {std::vector<float>{}, {0, 1, -1, 0.5f}, {30, -30, -kInfinity, 3}, {1000, -1000, 0, 0}})
         for (const std::int64_t length : {1, 20, 64, 150}) {
-          Cache cache{.dtype = ir::DType::bf16, .lengths = {length}, .window = window, .softcap = softcap, .sinks = sinks};
+          Cache cache =
+              with_products({.dtype = ir::DType::bf16, .lengths = {length}, .window = window, .softcap = softcap, .sinks = sinks});
           cache.fill(random);
           expect_good(cache, last_rows(length, 5), random,
                       std::to_string(length) + " keys, window " + std::to_string(window) + ", cap " + std::to_string(softcap));
         }
 }
 
-TEST(Attention, a_NaN_passes_a_soft_cap) {
+TEST_P(Attention, a_NaN_passes_a_soft_cap) {
   std::mt19937 random(9);
-  Cache cache{.heads = 2, .kv_heads = 1, .lengths = {70}, .softcap = 20};
+  Cache cache = with_products({.heads = 2, .kv_heads = 1, .lengths = {70}, .softcap = 20});
   cache.fill(random);
   cache.key_at(0, 30, 0, 3) = kNan;
   for (const float y : as_floats(cache.node(queries(cache, 1, random), last_rows(70, 1), 0, 1).run())) EXPECT_TRUE(std::isnan(y));
 }
 
-TEST(Attention, large_scores_do_not_overflow) {
+TEST_P(Attention, large_scores_do_not_overflow) {
   std::mt19937 random(6);
-  Cache cache{.lengths = {70}};
+  Cache cache = with_products({.dtype = GetParam(), .lengths = {70}});
   cache.fill(random);
   const std::vector<Row> rows = last_rows(70, 2);
   std::vector<float> q = queries(cache, 2, random);

@@ -1,4 +1,4 @@
-// Causal attention over a paged cache (op paged_attention): how a batch is cut into work. The arithmetic is in attention_loops.h.
+// Causal attention over a paged cache (op paged_attention): how a batch is cut into work. attention_loops.h says what the arithmetic is.
 //
 // A batch is cut into tiles: neighbouring rows of one sequence, for all query heads of one key-value head, so that these share each load
 // of keys and values. A tile of few tokens, as decoding makes them, is cut again, into pieces of keys, whose results go to the workspace
@@ -8,10 +8,13 @@
 //
 // How much there is to do depends on the positions, which are not known before the run. So the units of a step are not tiles but shares:
 // each unit adds up the costs of all the work, which takes nanoseconds a row, and does what begins in its part of the sum.
+#include "backends/cpu/kernels/attention.h"
+
 #include <algorithm>
 #include <limits>
 
 #include "backends/cpu/kernels/attention_loops.h"
+#include "backends/cpu/kernels/attention_tiles.h"
 #include "ir/op.h"
 #include "ops/kv_layout.h"
 #include "plan/kernel.h"
@@ -28,7 +31,7 @@ constexpr std::int64_t kConversion = 8;   // what reading a key and value costs 
 struct Sizes {
   std::int64_t tokens, heads, dim, kv_heads, group, block, blocks, window, table_rows, table_columns, tile_tokens;
 
-  explicit Sizes(const ir::Call& call)
+  Sizes(const ir::Call& call, bool tile_unit)
       : tokens(call.in(0).dims[0]),
         heads(call.in(0).dims[1]),
         dim(call.in(0).dims[2]),
@@ -39,7 +42,7 @@ struct Sizes {
         window(call.node->integer("window")),
         table_rows(call.in(3).dims[0]),
         table_columns(call.in(3).dims[1]),
-        tile_tokens(std::max<std::int64_t>(1, kTileRows / group)) {
+        tile_tokens(std::max<std::int64_t>(1, (tile_unit ? kTileUnitRows : kTileRows) / group)) {
     if (window == 0) window = std::numeric_limits<std::int64_t>::max();
   }
   /// Pieces of one token that the workspace has room for.
@@ -133,8 +136,10 @@ AttentionTile view(const ir::Call& call, const Sizes& z, const Tile& tile, std::
 /// Merges the pieces of the tiles that were cut. A unit is one head of one token.
 class AttentionMerge final : public plan::Kernel {
  public:
+  explicit AttentionMerge(bool tile_unit) : tile_unit_(tile_unit) {}
+
   plan::Split split(const ir::Call& call) const override {
-    const Sizes z(call);
+    const Sizes z(call, tile_unit_);
     const double pieces = double(std::min(z.slots(), z.tokens * (z.table_columns * z.block / kPiece + 1)));
     const std::int64_t units = z.tokens * z.heads;
     return {units, 5 + 0.1 * pieces * double(z.heads * z.dim) / double(std::max<std::int64_t>(1, units))};
@@ -143,7 +148,7 @@ class AttentionMerge final : public plan::Kernel {
     return partial_floats(call.in(0).dims[2]) * std::int64_t{sizeof(float)};
   }
   void run(const ir::Call& call, std::int64_t begin, std::int64_t end, std::byte* scratch) const noexcept override {
-    const Sizes z(call);
+    const Sizes z(call, tile_unit_);
     for_each_tile(call, z, [&](const Tile& tile) {
       if (tile.slot < 0) return;
       for (std::int64_t unit = std::max(begin, tile.first * z.heads); unit < std::min(end, (tile.first + tile.count) * z.heads); ++unit) {
@@ -153,29 +158,34 @@ class AttentionMerge final : public plan::Kernel {
     });
   }
   const char* name() const override { return "attention merge"; }
+
+ private:
+  bool tile_unit_;
 };
 
 class Attention final : public plan::Kernel {
  public:
-  explicit Attention(ir::Dim workspace) : workspace_(std::move(workspace)) {}
+  Attention(ir::Dim workspace, bool tile_unit) : workspace_(std::move(workspace)), tile_unit_(tile_unit) {}
 
   plan::Split split(const ir::Call& call) const override {
     // How long the sequences are is not known yet. Half of what the block table has room for is a guess that only sets the number of tasks.
-    const Sizes z(call);
+    const Sizes z(call, tile_unit_);
     const double keys = double(std::min(z.window, (z.table_columns * z.block + 1) / 2));
     const std::int64_t tiles = (z.tokens + z.tile_tokens - 1) / z.tile_tokens;
     const double cost = keys * double(z.dim * z.kv_heads) * double(z.tokens * z.group + tiles * kConversion) * 0.03;
     return {z.tokens == 0 ? 0 : kShares, 20 + cost / double(kShares)};
   }
   std::int64_t scratch_bytes(const ir::Call& call) const override {
-    const Sizes z(call);
-    return attention_scratch_floats(std::min(z.tokens, z.tile_tokens) * z.group, z.dim) * std::int64_t{sizeof(float)};
+    const Sizes z(call, tile_unit_);
+    const std::int64_t rows = std::min(z.tokens, z.tile_tokens) * z.group;
+    if (tile_unit_) return tile_unit_scratch_bytes(rows, z.dim);
+    return attention_scratch_floats(rows, z.dim) * std::int64_t{sizeof(float)};
   }
   ir::Dim workspace_bytes() const override { return workspace_; }
-  std::unique_ptr<plan::Kernel> second() const override { return std::make_unique<AttentionMerge>(); }
+  std::unique_ptr<plan::Kernel> second() const override { return std::make_unique<AttentionMerge>(tile_unit_); }
 
   void run(const ir::Call& call, std::int64_t begin, std::int64_t end, std::byte* scratch) const noexcept override {
-    const Sizes z(call);
+    const Sizes z(call, tile_unit_);
     const ir::DType dtype = call.in(1).dtype;
     std::int64_t total = 0, before = 0;
     const char* wrong =
@@ -207,18 +217,28 @@ class Attention final : public plan::Kernel {
             return call.fail("a block is outside the cache");
           t.first_piece = piece;
           t.end_piece = piece + step;
-          attend(dtype, t, reinterpret_cast<float*>(scratch));
+          if (tile_unit_)
+            attend_on_tile_unit(dtype, t, scratch);
+          else
+            attend(dtype, t, reinterpret_cast<float*>(scratch));
         }
       }
     });
   }
-  const char* name() const override { return "attention"; }
+  const char* name() const override { return tile_unit_ ? "attention amx" : "attention"; }
 
  private:
   ir::Dim workspace_;
+  bool tile_unit_;
 };
 
+bool on_tile_unit(const ir::Node& node) { return node.dtype("products") == ir::DType::bf16 && tile_unit_takes(node.inputs[1]->type.dtype); }
+
 }  // namespace
+
+ir::DType best_attention_products(ir::DType cache) { return tile_unit_takes(cache) ? ir::DType::bf16 : ir::DType::f32; }
+
+ir::DType best_attention_cache() { return tile_unit_takes(ir::DType::bf16) ? ir::DType::bf16 : ir::DType::f16; }
 
 /// Heads of a multiple of 16 elements and blocks that divide a chunk; anything else is the reference's.
 std::unique_ptr<plan::Kernel> lower_attention(const ir::Node& node) {
@@ -226,7 +246,7 @@ std::unique_ptr<plan::Kernel> lower_attention(const ir::Node& node) {
   const auto heads = q.shape[1].constant(), dim = q.shape[2].constant(), block = values.shape[2].constant();
   if (!heads || !dim || !block || *dim % 16 != 0 || *block % 16 != 0 || kChunk % *block != 0) return nullptr;
   const ir::Dim slots = ceil_div(values.shape[0] * *block, kPiece) + kSlots;  // as Sizes::slots
-  return std::make_unique<Attention>(slots * (*heads * partial_floats(*dim) * std::int64_t{sizeof(float)}));
+  return std::make_unique<Attention>(slots * (*heads * partial_floats(*dim) * std::int64_t{sizeof(float)}), on_tile_unit(node));
 }
 
 }  // namespace quern::cpu

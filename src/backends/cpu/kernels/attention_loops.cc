@@ -9,9 +9,9 @@
 #define HWY_TARGET_INCLUDE "backends/cpu/kernels/attention_loops.cc"
 #include <hwy/foreach_target.h>  // first of these: it includes this file once for each instruction set
 
-#include <hwy/highway.h>
-
 #include <hwy/contrib/math/math-inl.h>
+
+#include "backends/cpu/kernels/attention_exp-inl.h"
 
 #ifndef QUERN_ATTENTION_LOOPS_ONCE
 #define QUERN_ATTENTION_LOOPS_ONCE
@@ -42,7 +42,7 @@ struct AttentionScratch {
   Seen *seen, *groups;
 
   AttentionScratch(float* memory, std::int64_t rows, std::int64_t dim) {
-    float** const parts[] = {&q, &scores, &out, &highest, &totals, &merged, &panel, &piece};
+    float** const parts[] = {&q, &scores, &out, &highest, &totals, &merged, &panel};
     int part = 0;
     for (float** p : parts) {
       *p = memory;
@@ -53,11 +53,12 @@ struct AttentionScratch {
     seen = reinterpret_cast<Seen*>(ends + rows);
     groups = seen + rows;
   }
-  static constexpr int kParts = 9;
+  static constexpr int kParts = 8;
   static constexpr std::int64_t floats(int part, std::int64_t rows, std::int64_t dim) {
-    const std::int64_t sizes[kParts] = {rows * dim,   rows * kChunk,       rows * dim,
-                                        rows,         rows * 16,           rows * partial_floats(dim),
-                                        kChunk * dim, partial_floats(dim), 2 * (2 * rows + 2 * (rows + rows / kGroup + 1))};
+    const std::int64_t sizes[kParts] = {rows * dim,   rows * kChunk,
+                                        rows * dim,   rows,
+                                        rows * 16,    rows * partial_floats(dim),
+                                        kChunk * dim, 2 * (2 * rows + 2 * (rows + rows / kGroup + 1))};
     return (sizes[part] + 15) / 16 * 16;
   }
 };
@@ -66,40 +67,12 @@ struct AttentionScratch {
 
 HWY_BEFORE_NAMESPACE();
 namespace quern::cpu::HWY_NAMESPACE {
-namespace hn = hwy::HWY_NAMESPACE;
-
-// Vectors of at most 16 floats: a block of the cache holds a multiple of that.
-using Floats = hn::CappedTag<float, 16>;
-using Vector = hn::Vec<Floats>;
-constexpr std::int64_t kLanes = static_cast<std::int64_t>(hn::MaxLanes(Floats()));
-
 // Vectors side by side: as many chains of FMAs as there are registers for, at least 8 to hide their latency.
 constexpr int kRegisters = HWY_TARGET <= HWY_AVX3 || HWY_ARCH_ARM_A64 ? 32 : 16;
 constexpr int vectors_for(int rows) {
   const int fit = (kRegisters - 1) / (rows + 1);  // beside the chains: what is read, and one broadcast
   return fit >= 8 ? 8 : fit >= 4 ? 4 : fit >= 2 ? 2 : 1;
 }
-
-/// 2^z for z ≤ 0, within 1e-7 of it; 0 from -127 down, and -infinity too. NaN gives a number: who calls looks for it.
-HWY_INLINE Vector Exp2(Vector z) {
-  const Floats d;
-  const hn::RebindToSigned<Floats> di;
-  z = hn::Max(z, hn::Set(d, -127.0f));
-  // Beside 1.5 * 2^23 a float has no bits for fractions: what is added is rounded, and lies in the lowest bits.
-  const auto magic = hn::Set(d, 12582912.0f);
-  const auto whole = hn::Add(z, magic);
-  const auto f = hn::Sub(z, hn::Sub(whole, magic));  // exact, at most 1/2
-  // (2^f - 1) / f by Chebyshev interpolation on [-1/2, 1/2]: within 9e-9.
-  auto p = hn::MulAdd(hn::Set(d, 0.00015461447765119374f), f, hn::Set(d, 0.0013390866806730628f));
-  p = hn::MulAdd(p, f, hn::Set(d, 0.009618056938052177f));
-  p = hn::MulAdd(p, f, hn::Set(d, 0.055503569543361664f));
-  p = hn::MulAdd(p, f, hn::Set(d, 0.24022650718688965f));
-  p = hn::MulAdd(p, f, hn::Set(d, 0.6931471824645996f));
-  p = hn::MulAdd(p, f, hn::Set(d, 1.0f));
-  return hn::BitCast(d, hn::Add(hn::BitCast(di, p), hn::ShiftLeft<23>(hn::BitCast(di, whole))));
-}
-
-HWY_INLINE float Exp2Of(float z) { return std::isnan(z) ? z : hn::GetLane(Exp2(hn::Set(Floats(), z))); }
 
 // How one kind of cache is read: 16 keys of a block, from token `at` on, to columns of a panel; a token's values to a row of it. A row of
 // values is also checked: `odd` becomes NaN when one of them is not finite.
@@ -389,37 +362,7 @@ HWY_INLINE void SoftmaxChunk(float* HWY_RESTRICT scores, Seen seen, float softca
   hn::StoreU(total, d, totals);
 }
 
-/// Adds a piece to the pieces before it. Both are highest score, sum, values.
-HWY_INLINE void MergePiece(float* merged, const float* piece, std::int64_t dim) {
-  const Floats d;
-  const float highest = std::max(merged[0], piece[0]), a = Exp2Of(merged[0] - highest), b = Exp2Of(piece[0] - highest);
-  merged[0] = highest;
-  merged[1] = merged[1] * a + piece[1] * b;
-  for (std::int64_t i = 2; i < dim + 2; i += kLanes)
-    hn::StoreU(hn::MulAdd(hn::LoadU(d, piece + i), hn::Set(d, b), hn::Mul(hn::LoadU(d, merged + i), hn::Set(d, a))), d, merged + i);
-}
-
-/// y = values / sum, the sink (in units of log 2) joining the sum.
-HWY_INLINE void FinishRow(const float* merged, float sink, std::int64_t dim, float* y) {
-  const Floats d;
-  float total = merged[1], factor = 1;
-  if (sink != kLowest) {
-    const float top = std::max(merged[0], sink);
-    factor = Exp2Of(merged[0] - top);
-    total = total * factor + Exp2Of(sink - top);
-  }
-  // Adding 0 makes one zero of two: keys that others see and this row does not may have turned a -0 into 0.
-  for (std::int64_t i = 0; i < dim; i += kLanes) {
-    const auto value = hn::Mul(hn::LoadU(d, merged + 2 + i), hn::Set(d, factor));
-    hn::StoreU(hn::Add(hn::Div(value, hn::Set(d, total)), hn::Zero(d)), d, y + i);
-  }
-}
-
 constexpr double kLog2E = 1.4426950408889634;
-
-HWY_INLINE float SinkOf(const AttentionTile& t, std::int64_t g) {
-  return t.sinks == nullptr ? kLowest : static_cast<float>(t.sinks[g] * kLog2E);
-}
 
 /// Queries scaled, so that scores are in units of log 2 or, where a soft cap follows, of the cap; groups of rows interleaved.
 inline void PackQueries(const AttentionTile& t, std::int64_t rows, float* to) {
@@ -543,9 +486,8 @@ void Attend(const AttentionTile& t, float* scratch) {
   const AttentionScratch s(scratch, rows, t.dim);
   PackQueries(t, rows, s.q);
   for (std::int64_t n = 0, r = 0; n < t.tokens; ++n)
-    for (std::int64_t g = 0; g < t.group; ++g, ++r) s.lows[r] = t.low(n), s.ends[r] = t.positions[n] + 1;
-  std::int64_t low = t.low(0), high = t.positions[0];
-  for (std::int64_t n = 1; n < t.tokens; ++n) low = std::min(low, t.low(n)), high = std::max<std::int64_t>(high, t.positions[n]);
+    for (std::int64_t g = 0; g < t.group; ++g, ++r) s.lows[r] = first_key(t, n), s.ends[r] = t.positions[n] + 1;
+  const std::int64_t low = first_key(t, 0), high = t.positions[t.tokens - 1];
   for (std::int64_t piece = t.first_piece; piece < t.end_piece; ++piece) {
     std::fill_n(s.highest, rows, kLowest);
     std::fill_n(s.totals, rows * 16, 0.0f);
@@ -561,25 +503,10 @@ void Attend(const AttentionTile& t, float* scratch) {
         FetchChunk(t, (piece + 1) * kPiece, 0);
       AttendChunk<Cache>(t, s, rows, chunk, {std::max<std::int64_t>(0, begin - chunk), std::min(kChunk, end - chunk)});
     }
-    for (std::int64_t r = 0; r < rows; ++r) {
-      const std::int64_t n = r / t.group, g = r % t.group, first_of_row = t.low(n) / kPiece;
-      if (piece < first_of_row || piece > t.positions[n] / kPiece) continue;
-      const bool first = t.partials != nullptr || piece == first_of_row;
-      float* merged = s.merged + r * partial_floats(t.dim);
-      float* to = t.partials != nullptr
-                      ? t.partials + n * t.partial_token_stride + piece * t.partial_piece_stride + g * partial_floats(t.dim)
-                  : first ? merged
-                          : s.piece;
-      to[0] = s.highest[r];
-      to[1] = hn::GetLane(hn::SumOfLanes(Floats(), hn::LoadU(Floats(), s.totals + r * 16)));
-      std::memcpy(to + 2, s.out + r * t.dim, static_cast<std::size_t>(t.dim) * sizeof(float));
-      if (!first) MergePiece(merged, to, t.dim);
-    }
+    for (std::int64_t r = 0; r < rows; ++r) s.totals[r] = hn::GetLane(hn::SumOfLanes(Floats(), hn::LoadU(Floats(), s.totals + r * 16)));
+    add_piece(t, piece, {s.highest, s.totals, s.out}, s.merged);
   }
-  if (t.partials != nullptr) return;
-  for (std::int64_t r = 0; r < rows; ++r)
-    FinishRow(s.merged + r * partial_floats(t.dim), SinkOf(t, r % t.group), t.dim,
-              t.y + r / t.group * t.token_stride + r % t.group * t.dim);
+  if (t.partials == nullptr) finish_rows(t, s.merged);
 }
 
 void AttendF32(const AttentionTile& t, float* scratch) { Attend<Plain<float>>(t, scratch); }
@@ -587,15 +514,6 @@ void AttendF16(const AttentionTile& t, float* scratch) { Attend<Plain<hwy::float
 void AttendBf16(const AttentionTile& t, float* scratch) { Attend<Plain<hwy::bfloat16_t>>(t, scratch); }
 void AttendQ8(const AttentionTile& t, float* scratch) { Attend<Quantised<false>>(t, scratch); }
 void AttendQ4(const AttentionTile& t, float* scratch) { Attend<Quantised<true>>(t, scratch); }
-
-void Merge(const AttentionTile& t, std::int64_t n, std::int64_t g, float* merged) {
-  const float* partial = t.partials + n * t.partial_token_stride + g * partial_floats(t.dim);
-  const std::int64_t first = t.low(n) / kPiece;
-  std::memcpy(merged, partial + first * t.partial_piece_stride, static_cast<std::size_t>(partial_floats(t.dim)) * sizeof(float));
-  for (std::int64_t piece = first + 1; piece <= t.positions[n] / kPiece; ++piece)
-    MergePiece(merged, partial + piece * t.partial_piece_stride, t.dim);
-  FinishRow(merged, SinkOf(t, g), t.dim, t.y + n * t.token_stride + g * t.dim);
-}
 
 }  // namespace quern::cpu::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();
@@ -607,7 +525,6 @@ HWY_EXPORT(AttendF16);
 HWY_EXPORT(AttendBf16);
 HWY_EXPORT(AttendQ8);
 HWY_EXPORT(AttendQ4);
-HWY_EXPORT(Merge);
 
 std::int64_t attention_scratch_floats(std::int64_t rows, std::int64_t dim) {
   std::int64_t sum = 0;
@@ -623,10 +540,6 @@ void attend(ir::DType dtype, const AttentionTile& tile, float* scratch) {
     case ir::DType::q8_0: return HWY_DYNAMIC_DISPATCH(AttendQ8)(tile, scratch);
     default: return HWY_DYNAMIC_DISPATCH(AttendQ4)(tile, scratch);
   }
-}
-
-void merge_partials(const AttentionTile& tile, std::int64_t token, std::int64_t head, float* scratch) {
-  HWY_DYNAMIC_DISPATCH(Merge)(tile, token, head, scratch);
 }
 
 }  // namespace quern::cpu
