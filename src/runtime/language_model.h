@@ -17,8 +17,7 @@
 
 namespace quern::runtime {
 
-/// fast: integer products on block-quantised weights; keys and values in f16, or in bf16 with attention in bf16 where the machine has a tile
-/// unit (AMX). exact: float32 arithmetic on dequantised weights, f32 cache.
+/// fast: integer products on block-quantised weights, keys and values in 16 bits. exact: float32 on dequantised weights, f32 cache.
 enum class Precision { fast, exact };
 
 struct LanguageOptions {

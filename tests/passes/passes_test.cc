@@ -184,17 +184,18 @@ TEST(QuantizeActivations, products_with_plain_weights_stay) {
 
 TEST(ShortenAttention, each_node_has_the_products_that_the_backend_wants_for_its_cache) {
   ir::Graph graph;
-  const auto attention = [&](DType cache) {
-    const auto input = [&](DType type, ir::Shape shape) {
+  const auto attention = [&](ir::DType cache) {
+    const auto input = [&](ir::DType type, ir::Shape shape) {
       return graph.add_input("x" + std::to_string(graph.inputs().size()), {type, shape});
     };
-    return graph.append(ops::paged_attention, {input(DType::f32, {3, 4, 16}), input(cache, {2, 2, 16, 16}), input(cache, {2, 2, 16, 16}),
-                                               input(DType::i32, {1, 2}), input(DType::i32, {3}), input(DType::i32, {3})});
+    return graph.append(ops::paged_attention,
+                        {input(ir::DType::f32, {3, 4, 16}), input(cache, {2, 2, 16, 16}), input(cache, {2, 2, 16, 16}),
+                         input(ir::DType::i32, {1, 2}), input(ir::DType::i32, {3}), input(ir::DType::i32, {3})});
   };
-  const ir::Node *half = attention(DType::f16), *single = attention(DType::f32);
-  shorten_attention(graph, [](DType cache) { return cache == DType::f32 ? DType::f32 : DType::bf16; });
-  EXPECT_EQ(half->dtype("products"), DType::bf16);
-  EXPECT_EQ(single->dtype("products"), DType::f32);
+  const ir::Node *half = attention(ir::DType::f16), *single = attention(ir::DType::f32);
+  shorten_attention(graph, [](ir::DType cache) { return cache == ir::DType::f32 ? ir::DType::f32 : ir::DType::bf16; });
+  EXPECT_EQ(half->dtype("products"), ir::DType::bf16);
+  EXPECT_EQ(single->dtype("products"), ir::DType::f32);
 }
 
 TEST(MergeLinears, products_of_one_value_become_one_node) {

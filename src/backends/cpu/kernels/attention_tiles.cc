@@ -81,4 +81,9 @@ void attend_on_tile_unit(ir::DType cache, const AttentionTile& tile, std::byte* 
   if (tile.partials == nullptr) finish_rows(tile, layout.merged);
 }
 
+#if !defined(__x86_64__)  // no tile unit, as tile_unit_takes() says
+void pack_queries_amx(const AttentionTile&, const TileScratch&) {}
+bool attend_piece_amx(TileCache, const AttentionTile&, std::int64_t, const TileScratch&) { return true; }
+#endif
+
 }  // namespace quern::cpu
