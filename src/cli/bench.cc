@@ -19,6 +19,7 @@
 #include "cli/options.h"
 #include "cli/output.h"
 #include "cli/profile_report.h"
+#include "cli/step_times_file.h"
 #include "runtime/language_model.h"
 
 namespace quern::cli {
@@ -27,7 +28,7 @@ namespace {
 using Clock = std::chrono::steady_clock;
 
 struct Options {
-  std::string model;
+  std::string model, cost;
   runtime::Precision precision = runtime::Precision::fast;
   LoadOptions load;
   std::optional<ir::DType> kv_dtype;
@@ -79,14 +80,60 @@ class Steps {
   std::vector<std::int32_t> ids_, positions_, sequence_, slots_, table_, rows_;
 };
 
-Figures measure(const Options& options, plan::Profile* profile) {
-  Figures figures;
-  const auto start = Clock::now();
+std::shared_ptr<const runtime::LanguageModel> load_model(const Options& options) {
   runtime::LanguageOptions load;
   load.precision = options.precision;
   load.kv_dtype = options.kv_dtype;
   options.load.apply(load);
-  auto model = runtime::LanguageModel::load(options.model, load);
+  return runtime::LanguageModel::load(options.model, load);
+}
+
+/// How long steps take by what they hold, for `quern simulate`. The median of some runs of each.
+engine::StepTimes measure_step_times(const Options& options) {
+  constexpr int kRuns = 7;
+  const std::shared_ptr<const runtime::LanguageModel> model = load_model(options);
+  const std::int64_t context = std::min<std::int64_t>(1536, model->context_length());
+  const auto timed = [&](Steps& steps, auto&& fill) {
+    std::vector<double> times;
+    for (int run = -1; run < kRuns; ++run) {  // the first warms up
+      fill(steps);
+      const auto begin = Clock::now();
+      steps.run();
+      if (run >= 0) times.push_back(seconds_since(begin));
+    }
+    std::nth_element(times.begin(), times.begin() + kRuns / 2, times.end());
+    return times[kRuns / 2];
+  };
+  const auto piece = [&](Steps& steps, std::int64_t first, std::int64_t count) {
+    return timed(steps, [=](Steps& s) {
+      for (std::int64_t i = 0; i < count; ++i) s.add(0, first + i, i + 1 == count);
+    });
+  };
+  const auto answers = [&](Steps& steps, std::int64_t sequences, std::int64_t position) {
+    return timed(steps, [=](Steps& s) {
+      for (std::int64_t i = 0; i < sequences; ++i) s.add(i, position, true);
+    });
+  };
+  engine::StepTimes result;
+  Steps few(model, 8, context), many(model, 64, 32);
+  for (const std::int64_t count : {1, 2, 4, 8, 16, 32, 64, 128, 256, 511})
+    if (count <= context) result.tokens.emplace_back(count, piece(few, 0, count));
+  const std::int64_t far = context - 1, half = context / 2;
+  result.key = std::max(0.0, (answers(few, 8, far) - answers(few, 8, 15)) / (8.0 * double(far - 15)));
+  const std::int64_t length = std::min<std::int64_t>(256, half);
+  result.prompt_key = std::max(0.0, (piece(few, half, length) - piece(few, 0, length)) / (double(length) * double(half)));
+  constexpr std::int64_t kRows = 32;
+  result.row = std::max(0.0, (answers(many, kRows, 16) - result.of_tokens(kRows) - result.key * double(kRows) * 17) / double(kRows - 1));
+  // What the times of n tokens hold beside the tokens themselves.
+  for (auto& [count, seconds] : result.tokens)
+    seconds = std::max(0.0, seconds - result.row - (count == 1 ? result.key : result.prompt_key * double(count) * double(count + 1) / 2));
+  return result;
+}
+
+Figures measure(const Options& options, plan::Profile* profile) {
+  Figures figures;
+  const auto start = Clock::now();
+  auto model = load_model(options);
   figures.load_s = seconds_since(start);
 
   Steps steps(model, options.batch, options.prompt + options.generate);
@@ -118,6 +165,15 @@ Figures measure(const Options& options, plan::Profile* profile) {
 }
 
 void bench(const Options& options) {
+  if (!options.cost.empty()) {
+    const engine::StepTimes times = measure_step_times(options);
+    write_step_times(options.cost, times, options.model, process_pool().workers());
+    print(fmt::format(
+        "a token {:.2f} ms, 64 tokens {:.2f} ms, 256 tokens {:.2f} ms; a row {:.1f} us; 1000 keys {:.1f} us, in prompts {:.2f} us\n",
+        1e3 * times.of_tokens(1), 1e3 * times.of_tokens(64), 1e3 * times.of_tokens(256), 1e6 * times.row, 1e9 * times.key,
+        1e9 * times.prompt_key));
+    return;
+  }
   plan::Profile profile;
   const Figures f = measure(options, options.profile ? &profile : nullptr);
   cpu::Speed speed;
@@ -170,6 +226,8 @@ void add_bench(CLI::App& app) {
   add_precision(*command, options->precision);
   command->add_flag("--profile", options->profile, "Also where the time goes: by kernel and node, beside what the machine allows");
   add_kv_type(*command, options->kv_dtype);
+  command->add_option("--cost", options->cost, "Instead: measure how long steps take by what they hold, for `quern simulate`")
+      ->type_name("F.json");
   add_load(*command, options->load);
   add_json(*command, options->json);
   add_verbose(*command, options->verbose, "Also workers, instruction set and precision");

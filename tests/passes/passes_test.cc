@@ -14,6 +14,8 @@
 namespace quern::passes {
 namespace {
 
+using ir::DType;
+
 /// Constants that a text only names: zeros.
 std::shared_ptr<const ir::Constant> zeros(std::string_view name, const ir::Type& type) {
   auto bytes = std::make_shared<std::vector<std::byte>>(static_cast<std::size_t>(byte_size(type).constant().value()));

@@ -513,13 +513,13 @@ void Batcher::step() {
   if (ids_.empty()) return;
   ++done_.steps;
   Results results;
-  const auto begin = std::chrono::steady_clock::now();
+  const auto begin = limits_.now();
   if (compute({ids_, positions_, sequence_, slots_, block_table_, rows_, hidden_rows_}, results)) {
     compute_alone();
     return;
   }
   if (std::none_of(readings_.begin(), readings_.end(), [](const Reading& r) { return r.logits > 0; }))  // work that work_ does not know
-    cost_.observe(work_, std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count());
+    cost_.observe(work_, std::chrono::duration<double>(limits_.now() - begin).count());
   for (const auto& sequence : running_)
     if (sequence->scheduled > 0) count_computed(*sequence);
   take_results(readings_, hidden_rows_.size(), results);

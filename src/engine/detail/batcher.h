@@ -1,5 +1,6 @@
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -52,6 +53,7 @@ class Batcher {
     std::int64_t most_guesses = 8;  // of a request in a step; 0: none
     std::int64_t most_scored = 64;  // tokens of prompts in a step whose logits are wanted, beside one a request: rows take memory
     double step_seconds = 0;        // as EngineOptions::max_itl_ms; below 0: steps may take any time
+    std::function<std::chrono::steady_clock::time_point()> now = std::chrono::steady_clock::now;  // a simulator has a time of its own
   };
 
   Batcher(const Limits& limits, Compute compute, Copy copy);

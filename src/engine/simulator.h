@@ -1,0 +1,74 @@
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <span>
+#include <utility>
+#include <vector>
+
+#include "engine/engine.h"
+
+namespace quern::engine {
+
+/// How long steps take on a machine, as `quern bench --cost` measures it.
+struct StepTimes {
+  /// Seconds of a step of so many tokens in all, ascending; between two the line, above the last its slope.
+  std::vector<std::pair<std::int64_t, double>> tokens;
+  double row = 0;         // seconds a row of logits
+  double key = 0;         // seconds a key that a token alone in its sequence sees
+  double prompt_key = 0;  // seconds a key that one of several tokens of a sequence sees
+  // Of what else the machine does, if protocol and clients share it: seconds by which a request, and a token that is sent, delay the steps.
+  double request = 0, token = 0;
+
+  double of_tokens(std::int64_t count) const;
+};
+
+/// A request of a trace. Where two begin with the same block ids, their prompts begin alike.
+struct TracedRequest {
+  double arrival = 0;  // seconds
+  std::int64_t prompt_tokens = 1, answer_tokens = 1;
+  std::size_t first_block = 0, blocks = 0;  // of Trace::blocks
+};
+struct Trace {
+  std::vector<TracedRequest> requests;  // by arrival
+  std::vector<std::uint64_t> blocks = {};
+  std::int64_t block_tokens = 512;
+};
+
+struct SimulationOptions {
+  EngineOptions engine;
+  std::int64_t context_tokens = 32768;  // where engine.context_length is 0
+  std::int64_t kv_block_tokens = 16;
+  double load = 1;                                       // arrivals come so many times faster
+  std::int64_t clients = 0;                              // above 0: so many, each with one request at a time, whatever the arrivals are
+  std::function<bool(std::int64_t done)> progress = {};  // called now and then with requests that ended; false ends it
+};
+
+/// Quantiles of very many durations, to 1 %.
+class Durations {
+ public:
+  void add(double seconds);
+  std::int64_t count() const { return count_; }
+  double largest() const { return largest_; }
+  /// 0 when there are none.
+  double quantile(double share) const;
+
+ private:
+  std::vector<std::int64_t> bins_;
+  std::int64_t count_ = 0;
+  double largest_ = 0;
+};
+
+struct SimulationResult {
+  std::int64_t requests = 0, failed = 0, generated_tokens = 0, prompt_tokens = 0, cached_tokens = 0, steps = 0, most_waiting = 0;
+  double seconds = 0;            // simulated
+  double scheduler_seconds = 0;  // real time of the scheduler's bookkeeping, all steps together
+  double slowest_step = 0;       // of them
+  Durations first_token, gap, whole;
+};
+
+/// Replays a trace through the engine's own scheduler and cache, with these times in place of the computation. Deterministic but for
+/// scheduler_seconds. Errors: invalid_argument.
+SimulationResult simulate(const Trace& trace, const StepTimes& times, const SimulationOptions& options);
+
+}  // namespace quern::engine

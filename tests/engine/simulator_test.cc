@@ -1,0 +1,100 @@
+#include "engine/simulator.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include "base/error.h"
+
+namespace quern::engine {
+namespace {
+
+/// 10 ms a step and 1 ms a token, whatever else.
+StepTimes plain() { return {.tokens = {{1, 0.011}, {1001, 1.011}}}; }
+
+SimulationOptions options(std::int64_t sequences) {
+  SimulationOptions o;
+  o.engine.max_sequences = sequences;
+  o.engine.cache_tokens = 1 << 16;
+  o.engine.max_itl_ms = 1e6;  // steps as full as can be
+  return o;
+}
+
+TEST(Simulator, one_request_takes_its_prompt_and_then_a_step_a_token) {
+  const Trace trace{.requests = {{.arrival = 3, .prompt_tokens = 90, .answer_tokens = 11}}};
+  const SimulationResult r = simulate(trace, plain(), options(4));
+  EXPECT_EQ(r.requests, 1);
+  EXPECT_EQ(r.failed, 0);
+  EXPECT_EQ(r.generated_tokens, 11);
+  EXPECT_EQ(r.steps, 11) << "the prompt's step gives the first token";
+  EXPECT_NEAR(r.seconds, 3 + 0.1 + 10 * 0.011, 1e-9);
+  EXPECT_NEAR(r.first_token.quantile(0.5), 0.1, 0.001) << "quantiles are known to 1 %";
+  EXPECT_NEAR(r.gap.quantile(0.5), 0.011, 0.00011);
+}
+
+TEST(Simulator, requests_of_one_moment_share_steps) {
+  Trace trace;
+  for (int i = 0; i < 4; ++i) trace.requests.push_back({.arrival = 0, .prompt_tokens = 20, .answer_tokens = 5});
+  const SimulationResult r = simulate(trace, plain(), options(4));
+  EXPECT_EQ(r.steps, 5);
+  EXPECT_NEAR(r.seconds, 0.09 + 4 * 0.014, 1e-9);
+}
+
+TEST(Simulator, clients_send_one_request_after_the_other) {
+  Trace trace;
+  for (int i = 0; i < 6; ++i) trace.requests.push_back({.arrival = 1000, .prompt_tokens = 1, .answer_tokens = 1});
+  SimulationOptions o = options(4);
+  o.clients = 2;
+  const SimulationResult r = simulate(trace, plain(), o);
+  EXPECT_EQ(r.requests, 6);
+  EXPECT_EQ(r.steps, 3) << "two at a time";
+  EXPECT_EQ(r.most_waiting, 2);
+}
+
+TEST(Simulator, prompts_that_begin_with_the_same_blocks_use_the_cache) {
+  const std::vector<std::uint64_t> blocks = {7, 8, 7, 9};
+  const Trace trace{.requests = {{.arrival = 0, .prompt_tokens = 1000, .answer_tokens = 1, .first_block = 0, .blocks = 2},
+                                 {.arrival = 5, .prompt_tokens = 1000, .answer_tokens = 1, .first_block = 2, .blocks = 2}},
+                    .blocks = blocks,
+                    .block_tokens = 512};
+  const SimulationResult r = simulate(trace, plain(), options(4));
+  EXPECT_EQ(r.cached_tokens, 512);
+  SimulationOptions without = options(4);
+  without.engine.prefix_cache = false;
+  EXPECT_EQ(simulate(trace, plain(), without).cached_tokens, 0);
+}
+
+TEST(Simulator, twice_the_load_brings_the_arrivals_in_half_the_time) {
+  Trace trace;
+  for (int i = 0; i < 10; ++i) trace.requests.push_back({.arrival = double(i), .prompt_tokens = 1, .answer_tokens = 1});
+  SimulationOptions o = options(4);
+  o.load = 2;
+  EXPECT_NEAR(simulate(trace, plain(), o).seconds, 4.5 + 0.011, 1e-9);
+}
+
+TEST(Simulator, times_lie_on_lines_between_those_measured) {
+  const StepTimes times{.tokens = {{1, 1.0}, {3, 2.0}, {5, 6.0}}};
+  EXPECT_EQ(times.of_tokens(1), 1.0);
+  EXPECT_EQ(times.of_tokens(2), 1.5);
+  EXPECT_EQ(times.of_tokens(4), 4.0);
+  EXPECT_EQ(times.of_tokens(7), 10.0);
+  EXPECT_EQ((StepTimes{.tokens = {{8, 1.0}}}).of_tokens(100), 1.0);
+}
+
+TEST(Simulator, quantiles_are_exact_to_one_percent) {
+  Durations d;
+  for (int i = 1; i <= 1000; ++i) d.add(i * 1e-3);
+  EXPECT_NEAR(d.quantile(0.5), 0.5, 0.006);
+  EXPECT_NEAR(d.quantile(0.99), 0.99, 0.011);
+  EXPECT_EQ(d.largest(), 1.0);
+  EXPECT_EQ(Durations().quantile(0.5), 0);
+}
+
+TEST(Simulator, sizes_that_make_no_sense_are_errors) {
+  const Trace trace{.requests = {{}}};
+  EXPECT_THROW(simulate(trace, StepTimes{}, options(4)), Error);
+  EXPECT_THROW(simulate(trace, plain(), options(0)), Error);
+}
+
+}  // namespace
+}  // namespace quern::engine
