@@ -120,7 +120,7 @@ class Simulation {
     now_ += times_.request;
     Request request{.prompt = std::move(prompt), .sampling = {.temperature = 0}, .max_tokens = traced.answer_tokens, .ignore_end = true};
     auto sequence = std::make_unique<detail::Sequence>(std::move(request), limits_.max_blocks_per_sequence * limits_.block_tokens,
-                                                       kVocabulary, *words_);
+                                                       kVocabulary, *words_, time());
     sequence->arrival = i;
     states_[i] = {sequence->channel(), submitted, submitted};
     states_[i].channel->notify([this, i] { ready_.push_back(i); });

@@ -32,8 +32,8 @@ void fold_into_conv(ir::Graph& graph);
 /// a8, bf16, or f32 where it has no better product.
 void quantize_activations(ir::Graph& graph, ir::DType (*activations)(ir::DType weights, std::int64_t width));
 
-/// Lets attention multiply shorter numbers: `products(type)` of its cache, f32 or bf16, becomes its attribute of that name. The other part of
-/// precision `fast`.
+/// Lets attention multiply shorter numbers: `products(type)` of its cache, f32 or bf16, becomes its attribute of that name. The other part
+/// of precision `fast`.
 void shorten_attention(ir::Graph& graph, ir::DType (*products)(ir::DType cache));
 
 /// Products of one value with several constant weights become one node: queries, keys and values; gates and ups. Fewer steps, and one look

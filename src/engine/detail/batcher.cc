@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <limits>
 #include <new>
 #include <optional>
 #include <utility>
@@ -9,11 +10,6 @@
 #include "base/faults.h"
 
 namespace quern::engine::detail {
-namespace {
-
-double now() { return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count(); }
-
-}  // namespace
 
 Batcher::Batcher(const Limits& limits, Compute compute, Copy copy)
     : limits_(limits),
@@ -61,7 +57,9 @@ void Batcher::add(std::unique_ptr<Sequence> sequence) {
 
 void Batcher::keep_waiting(std::unique_ptr<Sequence> sequence) noexcept {
   try {
-    waiting_.add(sequence, sequence->ticket());
+    const Ticket ticket = sequence->ticket();
+    waiting_.add(sequence, ticket);
+    next_deadline_ = std::min(next_deadline_, ticket.deadline);
   } catch (const std::bad_alloc&) {
     sequence->fail(Code::resource_exhausted, "no memory for another request");
   }
@@ -162,10 +160,18 @@ void Batcher::drop_cancelled() {
     return true;
   };
   std::erase_if(running_, cancelled);
-  if (waiting_.empty()) return;
-  waiting_.erase_if([&, time = now()](const std::unique_ptr<Sequence>& sequence, const Ticket& ticket) {
+  // Very many may wait: they are looked through only when somebody gave up or a deadline has come.
+  const std::uint64_t given_up = Channel::cancellations();
+  const double time = now();
+  if (waiting_.empty() || (given_up == given_up_ && time < next_deadline_)) return;
+  given_up_ = given_up;
+  next_deadline_ = std::numeric_limits<double>::infinity();
+  waiting_.erase_if([&](const std::unique_ptr<Sequence>& sequence, const Ticket& ticket) {
     if (cancelled(sequence)) return true;
-    if (ticket.deadline > time) return false;
+    if (ticket.deadline > time) {
+      next_deadline_ = std::min(next_deadline_, ticket.deadline);
+      return false;
+    }
     sequence->fail(Code::cancelled, "the request was still waiting at its deadline");
     return true;
   });

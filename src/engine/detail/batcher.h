@@ -3,6 +3,7 @@
 #include <chrono>
 #include <cstdint>
 #include <functional>
+#include <limits>
 #include <memory>
 #include <optional>
 #include <span>
@@ -79,6 +80,8 @@ class Batcher {
     std::string why;
   };
 
+  /// In seconds.
+  double now() const { return std::chrono::duration<double>(limits_.now().time_since_epoch()).count(); }
   void drop_cancelled();
   void grow();
   void admit();
@@ -100,7 +103,7 @@ class Batcher {
   void compute_alone();
   void count_computed(Sequence& sequence);
   void take_results(std::span<const Reading> readings, std::size_t hidden_rows, Results results);
-  void end_prompt(Sequence& sequence);
+  void end_step();
   bool read(const Reading& reading, const Results& results);
   bool draw(Sequence& sequence, std::span<const float> logits);
 
@@ -137,6 +140,8 @@ class Batcher {
   StepWork work_;                           // of the step
   std::vector<std::int32_t> known_blocks_;  // of the request being admitted
   std::vector<std::int32_t> block_table_;   // [max_sequences, max_blocks_per_sequence]
+  std::uint64_t given_up_ = 0;              // Channel::cancellations() when those that wait were last looked through
+  double next_deadline_ = std::numeric_limits<double>::infinity();  // of those that wait, or before it
   Engine::Statistics done_;
 };
 

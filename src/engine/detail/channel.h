@@ -2,6 +2,7 @@
 
 #include <atomic>
 #include <condition_variable>
+#include <cstdint>
 #include <deque>
 #include <functional>
 #include <mutex>
@@ -55,8 +56,13 @@ class Channel {
     return first();
   }
 
-  void cancel() { cancelled_.store(true, std::memory_order_relaxed); }
+  void cancel() {
+    cancelled_.store(true, std::memory_order_relaxed);
+    cancellations_.fetch_add(1, std::memory_order_release);
+  }
   bool cancelled() const { return cancelled_.load(std::memory_order_relaxed); }
+  /// How many streams of the process were ever cancelled: as long as it stays, nobody need be asked.
+  static std::uint64_t cancellations() { return cancellations_.load(std::memory_order_acquire); }
 
  private:
   Event first() {
@@ -80,6 +86,7 @@ class Channel {
   std::function<void()> ready_;
   bool ended_ = false, abandoned_ = false;
   std::atomic<bool> cancelled_{false};
+  static inline std::atomic<std::uint64_t> cancellations_{0};
 };
 
 }  // namespace quern::engine::detail

@@ -55,14 +55,16 @@ Request checked(Request request, std::int64_t vocabulary, const tokenizers::Toke
 
 }  // namespace
 
-Sequence::Sequence(Request request, std::int64_t limit, std::int64_t vocabulary, const tokenizers::Tokenizer& tokenizer)
+Sequence::Sequence(Request request, std::int64_t limit, std::int64_t vocabulary, const tokenizers::Tokenizer& tokenizer,
+                   Clock::time_point submitted)
     : request_(checked(std::move(request), vocabulary, tokenizer)),
       tokenizer_(tokenizer),
       sampler_(request_.sampling, vocabulary),
       channel_(std::make_shared<Channel>()),
       prompt_tokens_(static_cast<std::int64_t>(request_.prompt.size())),
       limit_(request_.max_tokens < 0 ? limit : std::min(limit, prompt_tokens_ + std::min(request_.max_tokens, limit))),
-      text_(tokenizer, request_.stop) {
+      text_(tokenizer, request_.stop),
+      submitted_(submitted) {
   tokens_ = std::exchange(request_.prompt, {});
   if (request_.beam_width > 0 && generates()) restart_search();
   if (request_.min_tokens > 0) {

@@ -42,7 +42,8 @@ class Sequence {
  public:
   /// `limit`: tokens the whole may have, prompt included. `vocabulary`: tokens that can be drawn. Errors: those of Engine::submit but for
   /// the prompt's.
-  Sequence(Request request, std::int64_t limit, std::int64_t vocabulary, const tokenizers::Tokenizer& tokenizer);
+  Sequence(Request request, std::int64_t limit, std::int64_t vocabulary, const tokenizers::Tokenizer& tokenizer,
+           std::chrono::steady_clock::time_point submitted = std::chrono::steady_clock::now());
 
   /// Another beam of the same search, as far as `beam` has come.
   explicit Sequence(const Sequence& beam);
@@ -146,7 +147,7 @@ class Sequence {
   Event unsent_;
   std::shared_ptr<BeamGroup> group_;  // null: no beams
   bool started_ = false, spoke_ = false, extra_ = false;
-  Clock::time_point submitted_ = Clock::now(), admitted_, first_token_;
+  Clock::time_point submitted_, admitted_, first_token_;
 };
 
 /// The order of those that run: who stands before another keeps its blocks longer.

@@ -42,7 +42,7 @@ class MergeTable {
     }
   }
   /// Whether the token is half of some pair.
-  bool is_half(std::int32_t id) const { return halves_[static_cast<std::size_t>(id)]; }
+  bool is_half(std::int32_t id) const { return static_cast<std::size_t>(id) < halves_.size() && halves_[static_cast<std::size_t>(id)]; }
   std::int32_t product(Merge merge) const { return products_[merge.rank]; }
 
  private:

@@ -50,7 +50,7 @@ TEST(Fairness, a_key_s_requests_do_not_wait_behind_all_of_another_s) {
   Crowd crowd(server);
   std::vector<std::unique_ptr<Client>> many;
   for (int i = 0; i < 9; ++i)
-    many.push_back(crowd.send(one_token("number " + std::to_string(i), {{"max_tokens", 200}}), "x-api-key: a\r\n"));
+    many.push_back(crowd.send(one_token("number " + std::to_string(i), {{"max_tokens", 40}}), "x-api-key: a\r\n"));
   const auto one = crowd.send(one_token("me too"), "x-api-key: b\r\n");
   crowd.let_go();
   EXPECT_EQ(one->reply().status, 200);
