@@ -150,8 +150,10 @@ TEST_F(EngineTest, a_cache_on_disk_outlives_the_engine_and_changes_no_bit) {
   const auto other = runtime::LanguageModel::load(path, {.kv_dtype = ir::DType::f32});
   std::filesystem::remove(path);
   EXPECT_NE(other->kv_fingerprint(), model_->kv_fingerprint());
-  Engine engine(other, words_.tokenizer, pool_, {.disk_cache = {.folder = folder}});
-  EXPECT_EQ(wait_for(*engine.submit(requests[0])).last.cached_tokens, 0);
+  {
+    Engine engine(other, words_.tokenizer, pool_, {.disk_cache = {.folder = folder}});
+    EXPECT_EQ(wait_for(*engine.submit(requests[0])).last.cached_tokens, 0);
+  }  // it writes until it ends
   std::filesystem::remove_all(folder);
 }
 
