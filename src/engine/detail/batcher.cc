@@ -225,9 +225,14 @@ void Batcher::admit() {
     const std::int64_t beams = sequence.group() != nullptr ? sequence.beam_width() : 1;  // each will write into a block of its own
     const std::int64_t needed = (sequence.size() + limits_.block_tokens - 1) / limits_.block_tokens - shared + beams - 1;
     if (beams > static_cast<std::int64_t>(free_rows_.size()) || needed + spare > pool_.free_blocks() + pool_.idle_blocks()) return;
-    if (disk_ && disk_->fetch(sequence, known_blocks_, cost_)) {
-      ++passed;
-      continue;
+    if (disk_) {
+      if (match.partial >= 0) pool_.add_reference(match.partial);  // room for what is read is not made of what was just found
+      const bool waits = disk_->fetch(sequence, known_blocks_, cost_);
+      if (match.partial >= 0) pool_.release(match.partial);
+      if (waits) {
+        ++passed;
+        continue;
+      }
     }
     std::unique_ptr<Sequence> admitted = waiting_.take();
     try {

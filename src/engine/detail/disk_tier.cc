@@ -82,8 +82,10 @@ bool DiskTier::fetch(Sequence& sequence, std::span<const std::int32_t> known, co
 void DiskTier::settle(Load& load) {
   kvcache::PrefixTree::Node node = load.before.empty() ? kvcache::PrefixTree::kRoot : load.before.back();
   const auto block = static_cast<std::size_t>(block_tokens_);
-  for (std::size_t i = 0; i < load.items.size() && load.items[i].good; ++i)
+  for (std::size_t i = 0; i < load.items.size() && load.items[i].good; ++i) {
+    of_block_[static_cast<std::size_t>(load.items[i].block)].wanted = false;  // another block may still be queued under this number
     node = tree_.extend(node, load.partition, std::span(load.tokens).subspan(i * block, block), load.items[i].block);
+  }
   for (const kvcache::BlockKey& key : load.keys) loading_.erase(key);
   for (const Item& item : load.items) pool_.release(item.block);
   for (const std::int32_t before : load.before) pool_.release(before);
@@ -122,12 +124,14 @@ void DiskTier::used(Sequence& sequence, std::int64_t blocks) {
 }
 
 void DiskTier::add(Sequence& sequence, std::int64_t index, std::int32_t block) {
+  Unwritten& entry = of_block_[static_cast<std::size_t>(block)];
+  entry.wanted = false;
   try {
     name_blocks(sequence, index + 1);
   } catch (const std::bad_alloc&) {
     return;  // it is not kept
   }
-  Unwritten& entry = of_block_[static_cast<std::size_t>(block)];
+  entry.wanted = true;
   entry.key = sequence.keys[static_cast<std::size_t>(index)];
   entry.depth = index;
   if (std::exchange(entry.queued, true)) return;
@@ -139,7 +143,7 @@ void DiskTier::write() {
     const std::int32_t block = queue_[first_];
     Unwritten& entry = of_block_[static_cast<std::size_t>(block)];
     // It may have had to go meanwhile; what is in its place now is not known yet.
-    if (tree_.knows(block) && store_.leading({&entry.key, 1}) == 0) {
+    if (entry.wanted && tree_.knows(block) && store_.leading({&entry.key, 1}) == 0) {
       try {
         store_.write(entry.key, static_cast<std::size_t>(entry.depth), memory_(block), block);
       } catch (const std::bad_alloc&) {

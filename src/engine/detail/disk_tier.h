@@ -70,7 +70,8 @@ class DiskTier {
   struct Unwritten {
     kvcache::BlockKey key;
     std::int64_t depth;
-    bool queued;
+    bool queued;  // stands in queue_, perhaps for what the block held before
+    bool wanted;  // `key` is what it holds now, as long as the tree knows it, and the disk may lack that
   };
   std::vector<Unwritten> of_block_;
   std::vector<std::int32_t> queue_;  // a ring of blocks to be written, each there at most once
