@@ -20,6 +20,7 @@
 #include <unordered_set>
 
 #include "base/checksum.h"
+#include "base/descriptor.h"
 #include "base/error.h"
 #include "base/faults.h"
 #include "base/sha256.h"
@@ -50,20 +51,6 @@ Header header_of(const BlockKey& key, std::span<const std::byte> block) {
   std::memcpy(&seed, key.data(), sizeof seed);
   return {.key = key, .bytes = block.size(), .checksum = checksum(block, seed)};
 }
-
-class Descriptor {
- public:
-  explicit Descriptor(int fd) : fd_(fd) {}
-  ~Descriptor() {
-    if (fd_ >= 0) ::close(fd_);
-  }
-  Descriptor(const Descriptor&) = delete;
-  Descriptor& operator=(const Descriptor&) = delete;
-  int get() const { return fd_; }
-
- private:
-  int fd_;
-};
 
 std::int64_t steady_seconds() {
   return std::chrono::duration_cast<std::chrono::seconds>(std::chrono::steady_clock::now().time_since_epoch()).count();

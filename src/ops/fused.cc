@@ -15,13 +15,14 @@ const Graph& body_of(const InferContext& c) {
   return *c.node().regions[0];
 }
 
-/// The view of what an element-wise op makes of these.
+/// The view of what an element-wise op makes of these; absent ones are null.
 TensorView broadcast(const std::vector<const TensorView*>& operands) {
   TensorView y;
-  for (const TensorView* x : operands) y.rank = std::max(y.rank, x->rank);
+  for (const TensorView* x : operands)
+    if (x != nullptr) y.rank = std::max(y.rank, x->rank);
   std::fill(y.dims, y.dims + y.rank, 1);
   for (const TensorView* x : operands)
-    for (std::int64_t i = 0; i < x->rank; ++i)
+    for (std::int64_t i = 0; x != nullptr && i < x->rank; ++i)
       if (x->dims[i] != 1) y.dims[y.rank - x->rank + i] = x->dims[i];
   return y;
 }
@@ -61,6 +62,10 @@ const Op fused{
           for (const auto& node : body.nodes()) {
             std::vector<const TensorView*> inputs;
             for (const Value* value : node->inputs) {
+              if (value == nullptr) {
+                inputs.push_back(nullptr);
+                continue;
+              }
               TensorView& view = views[value];
               if (value->constant != nullptr) view.data = const_cast<std::byte*>(value->constant->data);
               inputs.push_back(&view);

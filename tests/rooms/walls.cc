@@ -101,7 +101,10 @@ std::vector<Include> includes_of(const fs::path& file) {
 bool fits_instruction_set_file(const Include& include, const std::string& file) {
   static const std::set<std::string> kPlain = {"immintrin.h", "arm_neon.h", "arm_sve.h", "cstddef", "cstdint", "cstring"};
   if (!include.quoted) return kPlain.contains(include.path);
-  return fs::path(include.path).parent_path() == fs::path(file).parent_path();
+  const fs::path from = fs::path(file).parent_path(), to = fs::path(include.path).parent_path();
+  if (from == to) return true;
+  // An .inc is compiled anew into each file that includes it; one that several folders use lies in the folder above them.
+  return fs::path(include.path).extension() == ".inc" && from.parent_path() == to;
 }
 
 void check_file(const fs::path& src, const std::string& file, const Rows& rows, std::vector<std::string>& problems) {

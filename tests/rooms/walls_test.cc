@@ -77,6 +77,13 @@ TEST_F(Walls, keeps_inline_functions_out_of_files_of_one_instruction_set) {
                                               "ir/product.avx2.cc:4: a file of one instruction set may not include base/error.h"));
 }
 
+TEST_F(Walls, lets_files_of_one_instruction_set_share_text_of_the_folder_above) {
+  write("ir/tile.inc", "");
+  write("ir/tile.h", "");
+  write("ir/linear/product.amx.cc", "#include \"ir/tile.inc\"\n#include \"ir/tile.h\"\n");
+  EXPECT_THAT(broken_walls(src_), ElementsAre("ir/linear/product.amx.cc:2: a file of one instruction set may not include ir/tile.h"));
+}
+
 TEST_F(Walls, finds_a_source_file_outside_every_room) {
   write("misc/helpers.cc", "");
   EXPECT_THAT(broken_walls(src_), ElementsAre("misc/helpers.cc:1: is in no room of rooms.txt"));

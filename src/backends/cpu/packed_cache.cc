@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "base/checksum.h"
+#include "base/descriptor.h"
 
 namespace quern::cpu {
 namespace {
@@ -31,20 +32,6 @@ struct Header {
   bool operator==(const Header&) const = default;
 };
 static_assert(sizeof(Header) == 48);
-
-class Descriptor {
- public:
-  explicit Descriptor(int fd) : fd_(fd) {}
-  ~Descriptor() {
-    if (fd_ >= 0) ::close(fd_);
-  }
-  Descriptor(const Descriptor&) = delete;
-  Descriptor& operator=(const Descriptor&) = delete;
-  int get() const { return fd_; }
-
- private:
-  int fd_;
-};
 
 /// The whole of it; false at the end of the file, or on an error.
 bool read_all(int fd, void* to, std::size_t bytes, std::size_t offset) {

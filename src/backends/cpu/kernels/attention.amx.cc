@@ -9,21 +9,13 @@
 
 #include "backends/cpu/kernels/attention_tile.h"
 
+#include "backends/cpu/kernels/tile_unit.inc"
+
 namespace quern::cpu {
 namespace {
 
 constexpr std::int64_t kTileBytes = 1024, kGroupRows = 16;
 constexpr float kLog2E = 1.44269504088896341f;
-
-/// Operand of _tile_loadconfig: for each of the eight tiles, bytes a row and rows.
-struct alignas(64) TileConfig {
-  std::uint8_t palette, start_row, reserved[14];
-  std::uint16_t bytes[16];
-  std::uint8_t rows[16];
-};
-
-// Not every compiler knows that the tile instructions read and write memory.
-inline void memory_barrier() { asm volatile("" ::: "memory"); }
 
 inline std::int64_t least(std::int64_t a, std::int64_t b) { return a < b ? a : b; }
 inline std::int64_t most(std::int64_t a, std::int64_t b) { return a < b ? b : a; }

@@ -4,7 +4,7 @@
 
 #include "backends/cpu/kernels/linear/job.h"
 
-#include "backends/cpu/kernels/linear/tile_unit.inc"
+#include "backends/cpu/kernels/tile_unit.inc"
 
 namespace quern::cpu {
 namespace {

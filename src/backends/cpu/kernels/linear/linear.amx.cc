@@ -7,7 +7,7 @@
 #include "backends/cpu/kernels/linear/zmm.inc"
 
 #include "backends/cpu/kernels/linear/panel.inc"
-#include "backends/cpu/kernels/linear/tile_unit.inc"
+#include "backends/cpu/kernels/tile_unit.inc"
 
 namespace quern::cpu {
 namespace {
