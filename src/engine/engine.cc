@@ -60,6 +60,7 @@ detail::Batcher::Limits limits_of(const runtime::LanguageModel& model, const tok
     throw Error(Code::invalid_argument, fmt::format("the engine's limits must be at most {}", kMost));
   constexpr std::int64_t kScoredLogits = 8 << 20;  // 32 MiB of a step's rows
   const std::int64_t block = model.kv_block_tokens(), blocks = blocks_for(cache, block);
+  const std::int64_t most_guesses = options.prompt_lookup ? 8 : 0;
   return {.max_sequences = options.max_sequences,
           .step_tokens = options.step_tokens,
           .vocabulary = model.vocabulary(),
@@ -67,8 +68,11 @@ detail::Batcher::Limits limits_of(const runtime::LanguageModel& model, const tok
           .blocks = blocks,
           .block_tokens = block,
           .max_blocks_per_sequence = std::min(blocks, blocks_for(context, block)),
+          .window = model.kv_window(),
+          .window_blocks = runtime::window_blocks_for(model.kv_window(), block, blocks, options.max_sequences,
+                                                      options.step_tokens + options.max_sequences * (1 + most_guesses)),
           .prefix_cache = options.prefix_cache,
-          .most_guesses = options.prompt_lookup ? 8 : 0,
+          .most_guesses = most_guesses,
           .most_scored = std::clamp(kScoredLogits / std::max<std::int64_t>(model.vocabulary(), 1), std::int64_t{16}, std::int64_t{256}),
           .step_seconds = options.max_itl_ms / 1000};
 }
@@ -84,7 +88,7 @@ class Engine::Scheduler {
         limits_(limits_of(*model, *tokenizer_, options)),
         context_length_(std::min(options.context_length != 0 ? options.context_length : model->context_length(),
                                  limits_.blocks * limits_.block_tokens)),
-        runner_(std::move(model), pool, limits_.blocks, limits_.max_sequences, limits_.max_blocks_per_sequence),
+        runner_(std::move(model), pool, limits_.blocks, limits_.max_sequences, limits_.max_blocks_per_sequence, limits_.window_blocks),
         disk_(open_disk(options.disk_cache)),
         partition_seed_(disk_ ? disk_->secret() : sampling::fresh_seed()),
         batcher_(
@@ -94,11 +98,15 @@ class Engine::Scheduler {
               const std::span<const float> logits = runner_.run(batch, workers);
               return detail::Batcher::Results(logits, runner_.hidden());
             },
-            [this](std::int32_t from, std::int32_t to) { runner_.copy_block(from, to); }),
+            [this](std::int32_t from, std::int32_t to) { runner_.copy_block(from, to); },
+            [this](std::int32_t from, std::int32_t to) { runner_.copy_window_block(from, to); }),
         statistics_(batcher_.statistics()),
         thread_([this, profile = options.profile] {
           runner_.set_profile(profile);
-          if (disk_) batcher_.keep_on_disk(*disk_, [this](std::int32_t block) { return runner_.block(block); });
+          if (disk_)
+            batcher_.keep_on_disk(
+                *disk_, [this](std::int32_t block) { return runner_.block(block); },
+                [this](std::int32_t block) { return runner_.window_block(block); });
           run();
         }) {}
 
@@ -154,6 +162,7 @@ class Engine::Scheduler {
   std::int64_t context_length() const { return context_length_; }
   std::uint64_t partition_seed() const { return partition_seed_; }
   std::int64_t embedding_width() const { return runner_.model().width(); }
+  std::int64_t cache_bytes() const { return runner_.cache_bytes(); }
 
  private:
   /// All beams must have their places together.
@@ -205,12 +214,13 @@ class Engine::Scheduler {
       }
       wake_.notify_one();
     };
-    return std::make_unique<kvcache::DiskStore>(kvcache::DiskStoreOptions{.folder = options.folder,
-                                                                          .max_bytes = options.max_bytes,
-                                                                          .model = runner_.model().kv_fingerprint(),
-                                                                          .block_bytes = runner_.model().kv_block_bytes(),
-                                                                          .note = options.note,
-                                                                          .ready = ready});
+    return std::make_unique<kvcache::DiskStore>(
+        kvcache::DiskStoreOptions{.folder = options.folder,
+                                  .max_bytes = options.max_bytes,
+                                  .model = runner_.model().kv_fingerprint(),
+                                  .block_bytes = runner_.model().kv_block_bytes() + runner_.model().kv_window_block_bytes(),
+                                  .note = options.note,
+                                  .ready = ready});
   }
 
   using Clock = std::chrono::steady_clock;
@@ -257,6 +267,7 @@ Engine::Statistics Engine::statistics() const { return scheduler_->statistics();
 std::uint64_t Engine::partition_seed() const { return scheduler_->partition_seed(); }
 Engine::Heartbeat Engine::heartbeat() const { return scheduler_->heartbeat(); }
 std::int64_t Engine::embedding_width() const { return scheduler_->embedding_width(); }
+std::int64_t Engine::cache_bytes() const { return scheduler_->cache_bytes(); }
 std::int64_t Engine::context_length() const { return scheduler_->context_length(); }
 
 }  // namespace quern::engine

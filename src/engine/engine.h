@@ -70,8 +70,9 @@ class Engine {
   /// What it holds and has done, for metrics and tests.
   struct Statistics {
     std::int64_t running = 0, waiting = 0;
-    std::int64_t cache_blocks = 0, cache_blocks_used = 0;   // used: by requests that run
-    std::int64_t cache_blocks_kept = 0;                     // by nobody, for those that will begin alike
+    std::int64_t cache_blocks = 0, cache_blocks_used = 0;                            // used: by requests that run
+    std::int64_t cache_blocks_kept = 0;                                              // by nobody, for those that will begin alike
+    std::int64_t window_blocks = 0, window_blocks_used = 0, window_blocks_kept = 0;  // the same of layers that see a window only; 0: none
     std::int64_t cached_prompt_tokens = 0;                  // of prompts, found in the cache; the others are prompt_tokens
     std::int64_t guessed_tokens = 0, accepted_guesses = 0;  // of prompt lookup
     std::int64_t disk_blocks_read = 0, disk_blocks_written = 0, disk_errors = 0;  // of the cache on disk
@@ -91,6 +92,8 @@ class Engine {
   Heartbeat heartbeat() const;
   /// Tokens a sequence may have, prompt and answer: what the options say (or else the model), or the cache if that is smaller.
   std::int64_t context_length() const;
+  /// Bytes of the cache when it is full.
+  std::int64_t cache_bytes() const;
   /// Numbers in an embedding.
   std::int64_t embedding_width() const;
 

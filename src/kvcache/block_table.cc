@@ -21,6 +21,7 @@ BlockTable::BlockTable(BlockTable&& other) noexcept
       block_tokens_(other.block_tokens_),
       max_blocks_(other.max_blocks_),
       tokens_(std::exchange(other.tokens_, 0)),
+      gone_(std::exchange(other.gone_, 0)),
       blocks_(std::move(other.blocks_)) {
   other.blocks_.clear();
 }
@@ -53,10 +54,18 @@ bool BlockTable::append(std::int64_t count, std::optional<BlockCopy>& copy) {
 void BlockTable::begin_with(std::span<const std::int32_t> blocks) {
   QUERN_ASSERT(blocks_.empty() && static_cast<std::int64_t>(blocks.size()) <= max_blocks_);
   for (const std::int32_t block : blocks) {
-    pool_->add_reference(block);
+    if (block == kGone)
+      ++gone_;
+    else
+      pool_->add_reference(block);
     blocks_.push_back(block);
   }
   tokens_ = static_cast<std::int64_t>(blocks.size()) * block_tokens_;
+}
+
+void BlockTable::give_back_before(std::int64_t index) {
+  QUERN_ASSERT(index * block_tokens_ <= tokens_);
+  for (; gone_ < index; ++gone_) pool_->release(std::exchange(blocks_[static_cast<std::size_t>(gone_)], kGone));
 }
 
 void BlockTable::replace(std::int64_t index, std::int32_t block) {
@@ -68,17 +77,17 @@ void BlockTable::truncate(std::int64_t count) {
   QUERN_ASSERT(count >= 0 && count <= tokens_);
   tokens_ = count;
   while ((static_cast<std::int64_t>(blocks_.size()) - 1) * block_tokens_ >= count && !blocks_.empty()) {
-    pool_->release(blocks_.back());
+    if (blocks_.back() == kGone)
+      --gone_;
+    else
+      pool_->release(blocks_.back());
     blocks_.pop_back();
   }
 }
 
 BlockTable BlockTable::fork() const {
   BlockTable other(*pool_, block_tokens_, max_blocks_);
-  for (const std::int32_t block : blocks_) {
-    pool_->add_reference(block);
-    other.blocks_.push_back(block);
-  }
+  other.begin_with(blocks_);
   other.tokens_ = tokens_;
   return other;
 }

@@ -26,7 +26,9 @@ class BlockTable {
   BlockTable(BlockTable&& other) noexcept;
   BlockTable& operator=(BlockTable&&) = delete;
 
-  /// Tokens that have a place.
+  static constexpr std::int32_t kGone = -1;  ///< in the place of a block that was given back before its time
+
+  /// Tokens that have a place, or had one.
   std::int64_t tokens() const { return tokens_; }
   std::span<const std::int32_t> blocks() const { return blocks_; }
 
@@ -36,7 +38,11 @@ class BlockTable {
   /// than max_blocks. `copy` is set when the last block was shared and the new tokens go into a copy of it, which the caller must make
   /// first.
   bool append(std::int64_t count, std::optional<BlockCopy>& copy);
-  /// An empty sequence begins with the tokens of these full blocks, which it shares with others.
+  /// Gives back the blocks before number `index`. Never all that has been begun: what is written next may be in a block's middle.
+  void give_back_before(std::int64_t index);
+  /// Blocks from the first on that are gone.
+  std::int64_t gone() const { return gone_; }
+  /// An empty sequence begins with the tokens of these full blocks, which it shares with others. The first ones may be gone.
   void begin_with(std::span<const std::int32_t> blocks);
   /// Block `index` is given back for another one in use that holds the same.
   void replace(std::int64_t index, std::int32_t block);
@@ -55,7 +61,7 @@ class BlockTable {
   bool shares_last() const;
 
   BlockPool* pool_;
-  std::int64_t block_tokens_, max_blocks_, tokens_ = 0;
+  std::int64_t block_tokens_, max_blocks_, tokens_ = 0, gone_ = 0;
   std::vector<std::int32_t> blocks_;
 };
 

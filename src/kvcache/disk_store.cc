@@ -183,7 +183,7 @@ void DiskStore::expect_another() {
 }
 
 void DiskStore::read(const BlockKey& key, std::span<std::byte> to, std::int32_t ticket) {
-  QUERN_ASSERT(static_cast<std::int64_t>(to.size()) == options_.block_bytes);
+  QUERN_ASSERT(!to.empty() && static_cast<std::int64_t>(to.size()) <= options_.block_bytes);
   {
     const std::lock_guard lock(mutex_);
     expect_another();
@@ -193,7 +193,7 @@ void DiskStore::read(const BlockKey& key, std::span<std::byte> to, std::int32_t 
 }
 
 void DiskStore::write(const BlockKey& key, std::size_t depth, std::span<const std::byte> from, std::int32_t ticket) {
-  QUERN_ASSERT(static_cast<std::int64_t>(from.size()) == options_.block_bytes);
+  QUERN_ASSERT(!from.empty() && static_cast<std::int64_t>(from.size()) <= options_.block_bytes);
   {
     const std::lock_guard lock(mutex_);
     expect_another();
@@ -208,7 +208,7 @@ void DiskStore::take_done(std::vector<Done>& done) {
   done_.clear();
 }
 
-void DiskStore::used(std::span<const BlockKey> keys) {
+void DiskStore::used(std::span<const BlockKey> keys, std::size_t depth) {
   const std::int64_t now = steady_seconds();
   bool any = false;
   {
@@ -218,7 +218,7 @@ void DiskStore::used(std::span<const BlockKey> keys) {
       if (found == index_.end()) break;
       if (now - found->second < kMarkedFor) continue;
       found->second = now;
-      used_.emplace_back(keys[i], i);
+      used_.emplace_back(keys[i], depth + i);
       any = true;
     }
   }
@@ -296,7 +296,7 @@ bool DiskStore::read_block(const Job& job) {
   struct stat info{};
   const bool ours = error == 0 && ::fstat(fd.get(), &info) == 0 && S_ISREG(info.st_mode) && info.st_uid == ::geteuid();
   Header header{};
-  if (ours && info.st_size == file_bytes_ && !faults::due(faults::Point::disk_read) &&
+  if (ours && info.st_size == static_cast<off_t>(sizeof(Header) + job.to.size()) && !faults::due(faults::Point::disk_read) &&
       transfer(::preadv, fd.get(), &header, job.to.data(), job.to.size()) && header == header_of(job.key, job.to))
     return true;
   const bool gone = error == ENOENT || error == ENOTDIR;  // another process needed the room
@@ -360,8 +360,9 @@ int DiskStore::create(const Job& job) const {
 bool DiskStore::write_block(const Job& job) {
   const std::int64_t now = steady_seconds();
   if (now < paused_until_) return false;
-  if (room_ < file_bytes_) make_room();
-  if (room_ < file_bytes_) {
+  const auto bytes = static_cast<std::int64_t>(sizeof(Header) + job.from.size());
+  if (room_ < bytes) make_room();
+  if (room_ < bytes) {
     paused_until_ = std::max(paused_until_, now + 1);
     return false;
   }
@@ -379,9 +380,9 @@ bool DiskStore::write_block(const Job& job) {
     ++statistics_.write_errors;
     return false;
   }
-  room_ -= file_bytes_;
+  room_ -= bytes;
   const std::lock_guard lock(mutex_);
-  statistics_.bytes += file_bytes_;
+  statistics_.bytes += bytes;
   index_[job.key] = steady_seconds();
   return true;
 }

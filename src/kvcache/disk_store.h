@@ -27,9 +27,9 @@ struct BlockKeyHash {
 
 struct DiskStoreOptions {
   std::string folder;
-  std::int64_t max_bytes = std::int64_t{8} << 30;  // of all files in the folder; those unused for longest go
-  std::string model;                               // all that the bytes of a block depend on beside its tokens
-  std::int64_t block_bytes = 0;
+  std::int64_t max_bytes = std::int64_t{8} << 30;   // of all files in the folder; those unused for longest go
+  std::string model;                                // all that the bytes of a block depend on beside its tokens
+  std::int64_t block_bytes = 0;                     // of a block, at most
   std::function<void(std::string_view)> note = {};  // hears in a sentence when the disk fails, once a minute at most; may be empty
   std::function<void()> ready = {};                 // called on another thread when take_done() has something; brief, must not throw
 };
@@ -52,7 +52,7 @@ class DiskStore {
 
   /// What the names of a sequence's blocks begin with. Partitions share no block.
   BlockKey first(std::uint64_t partition) const;
-  /// The name of the block of these tokens, after the one named `before`.
+  /// The name of the block of these tokens, after the one named `before`. Of no tokens: of more that belongs to that one.
   static BlockKey next(const BlockKey& before, std::span<const std::int32_t> tokens);
 
   /// How many of these, from the first one on, are there as far as is known.
@@ -67,8 +67,9 @@ class DiskStore {
   };
   /// What has ended since the last call is appended to `done`.
   void take_done(std::vector<Done>& done);
-  /// A sequence that begins with these is in use, wherever their bytes came from: they shall not be the next to go.
-  void used(std::span<const BlockKey> keys);
+  /// A sequence that begins with these, the first of which has `depth` before it, is in use, wherever their bytes came from: they shall not
+  /// be the next to go.
+  void used(std::span<const BlockKey> keys, std::size_t depth = 0);
   /// How long reading `blocks` more will take, in seconds, with what is queued, by how long it took so far.
   double seconds_to_read(std::size_t blocks) const;
 

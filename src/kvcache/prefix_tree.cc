@@ -8,7 +8,8 @@
 
 namespace quern::kvcache {
 
-PrefixTree::PrefixTree(BlockPool& pool, std::int64_t block_tokens) : pool_(pool), block_tokens_(block_tokens) {
+PrefixTree::PrefixTree(BlockPool& pool, std::int64_t block_tokens, WindowParts* parts)
+    : pool_(pool), block_tokens_(block_tokens), parts_(parts), order_(static_cast<std::size_t>(pool.blocks())) {
   QUERN_ASSERT(block_tokens > 0);
   const auto blocks = static_cast<std::size_t>(pool.blocks());
   entries_.resize(blocks);
@@ -39,17 +40,20 @@ PrefixTree::Match PrefixTree::find(std::span<const std::int32_t> tokens, std::ui
   constexpr int kMostLookedAt = 64;  // siblings, newest first, for a block that begins alike: a wide node must not cost more than it saves
   const auto block = static_cast<std::size_t>(block_tokens_);
   Match match;
-  while (tokens.size() >= block) {
-    const Node next = lookup(match.node, partition, tokens.first(block));
-    if (next == kRoot) break;
-    blocks.push_back(next);
-    match.node = next;
-    tokens = tokens.subspan(block);
+  blocks.clear();
+  for (Node last = kRoot; tokens.size() >= (blocks.size() + 1) * block;) {
+    last = lookup(last, partition, tokens.subspan(blocks.size() * block, block));
+    if (last == kRoot) break;
+    blocks.push_back(last);
   }
-  touch(match.node);
+  match.usable = parts_ == nullptr ? blocks.size() : parts_->usable(blocks);
+  if (match.usable > 0) match.node = blocks[match.usable - 1];
+  if (!blocks.empty()) touch(blocks.back());
+  if (parts_ != nullptr) parts_->touch(std::span(blocks).first(match.usable));
+  tokens = tokens.subspan(match.usable * block);
   Node child = first_child_of(match.node);
   for (int i = 0; i < kMostLookedAt && child != kRoot; ++i, child = at(child).next_sibling) {
-    if (at(child).partition != partition) continue;
+    if (at(child).partition != partition || (parts_ != nullptr && parts_->of(child) < 0)) continue;
     const auto known = tokens_of(child);
     const auto alike = static_cast<std::int64_t>(std::ranges::mismatch(known, tokens).in1 - known.begin());
     if (alike > match.partial_tokens) match.partial = child, match.partial_tokens = alike;
@@ -69,30 +73,14 @@ PrefixTree::Node PrefixTree::extend(Node parent, std::uint64_t partition, std::s
   Node& first = first_child_of(parent);
   if (first != kRoot) at(first).previous_sibling = block;
   entry.next_sibling = std::exchange(first, block);
-  append_to_order(block);
+  order_.add_newest(block);
   pool_.keep(block);
   ++size_;
   return block;
 }
 
-void PrefixTree::unlink_from_order(Node node) {
-  Entry& entry = at(node);
-  (entry.older == kRoot ? oldest_ : at(entry.older).newer) = entry.newer;
-  (entry.newer == kRoot ? newest_ : at(entry.newer).older) = entry.older;
-}
-
-void PrefixTree::append_to_order(Node node) {
-  at(node).older = newest_;
-  at(node).newer = kRoot;
-  (newest_ == kRoot ? oldest_ : at(newest_).newer) = node;
-  newest_ = node;
-}
-
 void PrefixTree::touch(Node node) {
-  for (; node != kRoot; node = at(node).parent) {
-    unlink_from_order(node);
-    append_to_order(node);
-  }
+  for (; node != kRoot; node = at(node).parent) order_.touch(node);
 }
 
 void PrefixTree::remove(Node node) {
@@ -102,7 +90,8 @@ void PrefixTree::remove(Node node) {
   *link = entry.next_in_bucket;
   (entry.previous_sibling == kRoot ? first_child_of(entry.parent) : at(entry.previous_sibling).next_sibling) = entry.next_sibling;
   if (entry.next_sibling != kRoot) at(entry.next_sibling).previous_sibling = entry.previous_sibling;
-  unlink_from_order(node);
+  order_.remove(node);
+  if (parts_ != nullptr) parts_->drop(node);
   entry.known = false;
   --size_;
   pool_.drop(node);
@@ -111,11 +100,10 @@ void PrefixTree::remove(Node node) {
 std::int64_t PrefixTree::evict(std::int64_t count) {
   std::int64_t evicted = 0;
   // Who is looked at and stays goes to the end, so each is looked at once.
-  for (std::int64_t looks = size_; looks > 0 && evicted < count && oldest_ != kRoot; --looks) {
-    Node node = oldest_;
+  for (std::int64_t looks = size_; looks > 0 && evicted < count && order_.oldest() != UseOrder::kNone; --looks) {
+    Node node = order_.oldest();
     if (pool_.references(node) > 1) {
-      unlink_from_order(node);
-      append_to_order(node);
+      order_.touch(node);
       continue;
     }
     // Whoever uses a block uses those before it, so what is under an idle one is idle, but for one that is just being written to disk.

@@ -5,6 +5,8 @@
 #include <vector>
 
 #include "kvcache/block_pool.h"
+#include "kvcache/use_order.h"
+#include "kvcache/window_parts.h"
 
 namespace quern::kvcache {
 
@@ -18,15 +20,17 @@ class PrefixTree {
   using Node = std::int32_t;  ///< the block itself; kRoot: nothing yet
   static constexpr Node kRoot = -1;
 
-  PrefixTree(BlockPool& pool, std::int64_t block_tokens);
+  /// `parts`: of layers that see a window only, where there are such.
+  PrefixTree(BlockPool& pool, std::int64_t block_tokens, WindowParts* parts = nullptr);
 
   struct Match {
-    Node node = kRoot;          ///< the last block that matches as a whole
+    std::size_t usable = 0;     ///< of the blocks that match as a whole, those that a sequence can begin with
+    Node node = kRoot;          ///< the last of these
     std::int32_t partial = -1;  ///< a block whose first tokens go on alike; -1: none
     std::int64_t partial_tokens = 0;
   };
-  /// The longest known beginning of `tokens`; its whole blocks are appended to `blocks`, still without a reference of the caller's, and
-  /// count as used now. Sequences of different partitions never meet.
+  /// The longest known beginning of `tokens`; its whole blocks become `blocks`, still without a reference of the caller's, and count as
+  /// used now. Sequences of different partitions never meet.
   Match find(std::span<const std::int32_t> tokens, std::uint64_t partition, std::vector<std::int32_t>& blocks);
 
   /// Makes known that `block` holds the full block of tokens that follows `parent`. Returns the node of these tokens: another block when
@@ -46,7 +50,6 @@ class PrefixTree {
     std::uint64_t hash = 0, partition = 0;
     Node parent = kRoot, first_child = kRoot, next_sibling = kRoot, previous_sibling = kRoot;
     Node next_in_bucket = kRoot;
-    Node older = kRoot, newer = kRoot;  // in the order of last use
     bool known = false;
   };
 
@@ -57,16 +60,16 @@ class PrefixTree {
   std::uint64_t hash_of(Node parent, std::uint64_t partition, std::span<const std::int32_t> tokens) const;
   Node lookup(Node parent, std::uint64_t partition, std::span<const std::int32_t> tokens) const;
   Node& first_child_of(Node parent) { return parent == kRoot ? root_children_ : at(parent).first_child; }
-  void unlink_from_order(Node node);
-  void append_to_order(Node node);
   void remove(Node node);
 
   BlockPool& pool_;
   std::int64_t block_tokens_, size_ = 0;
+  WindowParts* parts_;
   std::vector<Entry> entries_;        // by block
   std::vector<std::int32_t> tokens_;  // [blocks, block_tokens]
   std::vector<Node> buckets_;
-  Node root_children_ = kRoot, oldest_ = kRoot, newest_ = kRoot;
+  UseOrder order_;
+  Node root_children_ = kRoot;
 };
 
 }  // namespace quern::kvcache

@@ -18,15 +18,21 @@ struct GraphOptions {
   std::int64_t context_length = 0;      // the longest sequence that will be run, 0: what the model was trained for
 };
 
+/// How many blocks the cache of layers with a window has, where others have one of their own.
+inline constexpr const char* kWindowBlocks = "window_blocks";
+
 /// A language model as a graph, and what the rest of the house must know of it. Inputs, in this order (symbols in brackets):
 ///   ids, positions, sequence, slots: i32[tokens]; block_table: i32[sequences, blocks_per_sequence]; rows: i32[rows];
-///   hidden_rows: i32[hidden_rows]; then for each layer the states keys.N and values.N.
+///   hidden_rows: i32[hidden_rows]; where some layers see a window and others all, window_slots and window_block_table, for the former's
+///   cache; then for each layer the states keys.N and values.N, of [blocks, …] or, for the former, of [window_blocks, …].
 /// Outputs: logits f32[rows, vocabulary], hidden f32[hidden_rows, width], then the states. `rows` names the tokens whose logits are wanted,
 /// `hidden_rows` those whose final states are: behind the last norm, before the head.
 struct LanguageModel {
   std::unique_ptr<ir::Graph> graph;
   std::string architecture;
   std::int64_t vocabulary = 0, context_length = 0, layers = 0, width = 0, kv_heads = 0, head_dim = 0;
+  /// Tokens that a layer with window_blocks sees at most, the newest included; 0: there is none.
+  std::int64_t window = 0;
 };
 
 /// An architecture: one file in models/, one row in families.inc.

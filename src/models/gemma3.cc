@@ -8,18 +8,12 @@
 namespace quern::models {
 namespace {
 
-/// How one of the two kinds of layers looks back.
-struct Sight {
-  Value rotations;
-  AttentionOptions attention;
-};
-
-Value layer(Blocks& b, const Config& c, std::int64_t i, Value x, const Sight& sight) {  // x: [tokens, width]
+Value layer(Blocks& b, const Config& c, std::int64_t i, Value x, Value rotations, const AttentionOptions& options) {  // x: [tokens, width]
   const std::string name = "blk." + std::to_string(i);
   Blocks::Heads h = b.qkv(b.rms_norm(x, name + ".attn_norm"), name);
-  h.q = b.rope(b.rms_norm(h.q, name + ".attn_q_norm"), sight.rotations, RopePairs::halves);
-  h.k = b.rope(b.rms_norm(h.k, name + ".attn_k_norm"), sight.rotations, RopePairs::halves);
-  const Value attended = b.linear(b.attention(i, h, sight.attention), name + ".attn_output", c.width);
+  h.q = b.rope(b.rms_norm(h.q, name + ".attn_q_norm"), rotations, RopePairs::halves);
+  h.k = b.rope(b.rms_norm(h.k, name + ".attn_k_norm"), rotations, RopePairs::halves);
+  const Value attended = b.linear(b.attention(i, h, options), name + ".attn_output", c.width);
   x = b.add(x, b.rms_norm(attended, name + ".post_attention_norm"));
   return b.add(x, b.rms_norm(b.geglu(b.rms_norm(x, name + ".ffn_norm"), name), name + ".post_ffw_norm"));
 }
@@ -35,14 +29,15 @@ LanguageModel build_gemma3(const Checkpoint& checkpoint, const GraphOptions& opt
   const double local_base = number_or(checkpoint, "rope.freq_base_swa", 10000);
   const double softcap = number_or(checkpoint, "attn_logit_softcapping", 0);
 
+  for (std::int64_t i = 0; i < c.layers; ++i) c.windows.push_back(pattern > 0 && (i + 1) % pattern == 0 ? 0 : window);
+
   Blocks b(checkpoint, c, options);
-  const Sight global = {b.rotations(rope_frequencies(checkpoint, c, options.context_length)), {.softcap = softcap}};
-  Sight local = global;
-  if (window > 0)
-    local = {b.rotations(plain_rope_frequencies(checkpoint, c, local_base), "rope_local"), {.window = window, .softcap = softcap}};
+  const Value global = b.rotations(rope_frequencies(checkpoint, c, options.context_length));
+  const Value local = window > 0 ? b.rotations(plain_rope_frequencies(checkpoint, c, local_base), "rope_local") : global;
 
   Value x = b.scale(b.embed(), std::sqrt(double(c.width)));
-  for (std::int64_t i = 0; i < c.layers; ++i) x = layer(b, c, i, x, pattern > 0 && (i + 1) % pattern == 0 ? global : local);
+  for (std::int64_t i = 0; i < c.layers; ++i)
+    x = layer(b, c, i, x, c.windows[static_cast<std::size_t>(i)] > 0 ? local : global, {.softcap = softcap});
   return b.finish(b.softcap(b.head(x), number_or(checkpoint, "final_logit_softcapping", 0)));
 }
 

@@ -81,13 +81,23 @@ MemoryNeed memory_need(const std::shared_ptr<const gguf::File>& file, const Lang
   need.packed_weights = backend.packed();
   need.mapped_weights = backend.mapped();
   need.context_length = built.context_length;
-  for (const int state : program->states())
-    need.cache_per_token += byte_size(program->slots()[static_cast<std::size_t>(state)].type).evaluate({{"blocks", 1}});
+  const std::int64_t blocks = (built.context_length + options.kv_block_tokens - 1) / options.kv_block_tokens;
+  need.window = built.window;
+  const std::int64_t of_window = window_blocks_for(need.window, options.kv_block_tokens, blocks, 1, step_tokens);
+  for (const int state : program->states()) {
+    const ir::Dim bytes = byte_size(program->slots()[static_cast<std::size_t>(state)].type);
+    need.cache_per_token += bytes.evaluate({{"blocks", 1}, {models::kWindowBlocks, 0}});
+    need.cache_of_window += bytes.evaluate({{"blocks", 0}, {models::kWindowBlocks, of_window}});
+  }
   need.cache_per_token /= options.kv_block_tokens;
   need.step_tokens = step_tokens;
-  const std::int64_t blocks = (built.context_length + options.kv_block_tokens - 1) / options.kv_block_tokens;
-  need.activations = program->memory().total().evaluate(
-      {{"tokens", step_tokens}, {"rows", 1}, {"hidden_rows", 0}, {"sequences", 1}, {"blocks_per_sequence", blocks}, {"blocks", blocks}});
+  need.activations = program->memory().total().evaluate({{"tokens", step_tokens},
+                                                         {"rows", 1},
+                                                         {"hidden_rows", 0},
+                                                         {"sequences", 1},
+                                                         {"blocks_per_sequence", blocks},
+                                                         {"blocks", blocks},
+                                                         {models::kWindowBlocks, of_window}});
   return need;
 }
 

@@ -20,7 +20,7 @@
 #include <vector>
 
 #include "base/faults.h"
-#include "byte_tokens.h"
+#include "recorder.h"
 #include "support/allocations.h"
 
 namespace quern::engine::detail {
@@ -29,159 +29,15 @@ namespace {
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
-constexpr std::int64_t kVocabulary = 257, kBlockTokens = 4;
-
-/// Stands in for a model: remembers which token was put into which place of the cache, and makes the next token a hash of all that a row
-/// can see through its block table. So a token that is written to the wrong place, forgotten, or seen by another sequence changes the
-/// answer.
-class Recorder {
- public:
-  Recorder(const Batcher::Limits& limits)
-      : limits_(limits), cache_(static_cast<std::size_t>(limits.blocks * limits.block_tokens), {-1, -1}) {}
-
-  static std::int32_t next_token(std::span<const std::int32_t> tokens) {
-    std::uint32_t hash = 1;
-    if (forgetful) tokens = tokens.last(1);
-    for (const std::int32_t id : tokens) hash = (hash ^ static_cast<std::uint32_t>(id)) * 0x01000193u + 7;
-    return static_cast<std::int32_t>((hash >> 8) % 256);
-  }
-  static std::vector<std::int32_t> expected_answer(std::vector<std::int32_t> tokens, std::size_t count) {
-    const std::size_t prompt = tokens.size();
-    for (; count > 0; --count) tokens.push_back(next_token(tokens));
-    return {tokens.begin() + static_cast<std::ptrdiff_t>(prompt), tokens.end()};
-  }
-
-  std::span<const float> operator()(const runtime::Batch& batch) {
-    step_sizes.push_back(batch.ids.size());
-    if (fail_step == static_cast<int>(step_sizes.size()) || std::ranges::find(batch.ids, fail_for) != batch.ids.end())
-      throw std::runtime_error("the roof is on fire");
-    std::set<std::int32_t> slots;
-    for (std::size_t i = 0; i < batch.ids.size(); ++i) {
-      EXPECT_TRUE(slots.insert(batch.slots[i]).second) << "two tokens in one place";
-      cache_[static_cast<std::size_t>(batch.slots[i])] = {batch.ids[i], batch.positions[i]};
-    }
-    logits_.assign(batch.rows.size() * kVocabulary, 0.0f);
-    for (std::size_t r = 0; r < batch.rows.size(); ++r) {
-      const auto row = static_cast<std::size_t>(batch.rows[r]);
-      std::vector<std::int32_t> seen;
-      for (std::int32_t p = 0; p <= batch.positions[row]; ++p) {
-        const std::int32_t block =
-            batch.block_table[static_cast<std::size_t>(batch.sequence[row] * limits_.max_blocks_per_sequence + p / kBlockTokens)];
-        const auto& [id, position] = cache_[static_cast<std::size_t>(block * kBlockTokens + p % kBlockTokens)];
-        EXPECT_EQ(position, p);
-        seen.push_back(id);
-      }
-      const bool poisoned = seen.front() == poison;
-      logits_[r * kVocabulary + static_cast<std::size_t>(next_token(seen))] = poisoned ? std::numeric_limits<float>::quiet_NaN() : 5.0f;
-    }
-    return logits_;
-  }
-
-  std::span<std::byte> block(std::int32_t index) {
-    return std::as_writable_bytes(std::span(cache_).subspan(static_cast<std::size_t>(index * kBlockTokens), kBlockTokens));
-  }
-  void copy_block(std::int32_t from, std::int32_t to) {
-    ++copies;
-    std::copy_n(cache_.begin() + from * kBlockTokens, kBlockTokens, cache_.begin() + to * kBlockTokens);
-  }
-
-  static inline bool forgetful = false;  // the next token depends on the last alone, so that answers go round in loops
-  int copies = 0;
-  std::vector<std::size_t> step_sizes;
-  int fail_step = -1;          // counted from 1
-  std::int32_t fail_for = -1;  // a token whose steps fail
-  std::int32_t poison = -1;    // a first token whose sequence is given NaN
-
- private:
-  Batcher::Limits limits_;
-  std::vector<std::pair<std::int32_t, std::int32_t>> cache_;  // token and position, by slot
-  std::vector<float> logits_;
-};
-
-struct Result {
-  std::vector<std::int32_t> ids;
-  Event last;
-};
-
-/// A batcher over a recorder, with requests that go on to their last token.
-class Bench {
- public:
-  /// With a folder, blocks are kept there, too.
-  explicit Bench(Batcher::Limits limits, const std::string& folder = "", std::int64_t disk_bytes = 1 << 20)
-      : limits_(complete(limits)),
-        recorder(limits_),
-        batcher(limits_, std::ref(recorder), [this](std::int32_t from, std::int32_t to) { recorder.copy_block(from, to); }) {
-    if (folder.empty()) return;
-    disk = std::make_unique<kvcache::DiskStore>(kvcache::DiskStoreOptions{
-        .folder = folder, .max_bytes = disk_bytes, .model = "recorder", .block_bytes = std::ssize(recorder.block(0))});
-    batcher.keep_on_disk(*disk, [this](std::int32_t block) { return recorder.block(block); });
-  }
-  ~Bench() { batcher.cancel_all(); }
-
-  std::shared_ptr<Channel> add(std::vector<std::int32_t> prompt, std::int64_t max_tokens, std::uint64_t partition = 0) {
-    Request request{.prompt = std::move(prompt),
-                    .sampling = {.temperature = 0},
-                    .max_tokens = max_tokens,
-                    .ignore_end = true,
-                    .cache_partition = partition};
-    const std::int64_t context = limits_.max_blocks_per_sequence * kBlockTokens;
-    auto sequence = std::make_unique<Sequence>(std::move(request), context, kVocabulary, *words_.tokenizer);
-    sequence->arrival = arrivals_++;
-    auto channel = sequence->channel();
-    batcher.add(std::move(sequence));
-    return channel;
-  }
-  void run() {
-    for (int steps = 0; batcher.busy(); ++steps) {
-      ASSERT_LT(steps, 100000) << "the batcher does not come to an end";
-      batcher.step();
-      if (batcher.stalled()) std::this_thread::sleep_for(std::chrono::microseconds(200));
-    }
-    EXPECT_EQ(batcher.statistics().cache_blocks_used, 0);
-  }
-  static Result take(Channel& channel) {
-    Result result;
-    while (auto event = channel.take()) {
-      result.ids.insert(result.ids.end(), event->ids.begin(), event->ids.end());
-      result.last = std::move(*event);
-    }
-    return result;
-  }
-
- private:
-  static Batcher::Limits complete(Batcher::Limits limits) {
-    limits.vocabulary = limits.tokens_known = kVocabulary;
-    limits.block_tokens = kBlockTokens;
-    limits.step_seconds = -1;  // what a step holds must not depend on the machine
-    if (limits.max_blocks_per_sequence == 0) limits.max_blocks_per_sequence = limits.blocks;
-    return limits;
-  }
-  testing::ByteTokens words_{{}};
-  Batcher::Limits limits_;
-  std::uint64_t arrivals_ = 0;
-
- public:
-  Recorder recorder;
-  std::unique_ptr<kvcache::DiskStore> disk;
-  Batcher batcher;
-};
-
-Batcher::Limits limits(std::int64_t sequences, std::int64_t step_tokens, std::int64_t blocks) {
-  return {.max_sequences = sequences,
-          .step_tokens = step_tokens,
-          .vocabulary = 0,
-          .tokens_known = 0,
-          .blocks = blocks,
-          .block_tokens = 0,
-          .max_blocks_per_sequence = 0};
-}
-
-std::vector<std::int32_t> prompt(std::size_t n, unsigned seed) {
-  std::mt19937 random(seed);
-  std::vector<std::int32_t> ids(n);
-  for (std::int32_t& id : ids) id = static_cast<std::int32_t>(random() % 256);
-  return ids;
-}
+using testing::Bench;
+using testing::Folder;
+using testing::kBlockTokens;
+using testing::kVocabulary;
+using testing::limits;
+using testing::prompt;
+using testing::Recorder;
+using testing::Result;
+using testing::with_window;
 
 TEST(Batcher, a_step_has_one_row_of_every_answer_and_then_pieces_of_prompts) {
   Bench b(limits(4, 10, 100));
@@ -278,7 +134,7 @@ TEST(Batcher, whatever_runs_beside_it_every_request_gets_its_own_answer) {
     std::mt19937 random(round);
     const auto up_to = [&](std::uint32_t n) { return static_cast<std::int64_t>(1 + random() % n); };
     const std::int64_t blocks = up_to(30);
-    Bench b(limits(up_to(6), round % 3 == 0 ? up_to(4) : up_to(40), blocks));
+    Bench b(with_window(limits(up_to(6), round % 3 == 0 ? up_to(4) : up_to(40), blocks), round % 2 == 0 ? 0 : up_to(12), kBlockTokens));
     const std::int64_t context = blocks * kBlockTokens;
     struct Sent {
       std::vector<std::int32_t> prompt;
@@ -392,7 +248,8 @@ TEST(Batcher, guesses_beside_arrivals_and_too_few_blocks_change_no_token) {
   std::int64_t accepted = 0;
   for (unsigned round = 0; round < 100; ++round) {
     std::mt19937 random(round);
-    Bench b(limits(1 + random() % 4, 1 + random() % 40, 6 + random() % 30));
+    Bench b(
+        with_window(limits(1 + random() % 4, 1 + random() % 40, 6 + random() % 30), round % 2 == 0 ? 0 : 1 + random() % 12, kBlockTokens));
     std::vector<std::pair<std::vector<std::int32_t>, std::shared_ptr<Channel>>> sent;
     for (int i = 0; i < 6; ++i) {
       sent.push_back({prompt(1 + random() % 20, random()), nullptr});
@@ -435,13 +292,6 @@ TEST(Batcher, a_full_cache_forgets_what_was_not_used_for_longest) {
   EXPECT_EQ(cached(1), 31);
   EXPECT_LT(cached(2), 31);
 }
-
-/// A folder that is gone when it is no longer needed.
-struct Folder {
-  Folder() { std::filesystem::remove_all(path); }
-  ~Folder() { std::filesystem::remove_all(path); }
-  const std::string path = ::testing::TempDir() + "batcher_test." + std::to_string(::getpid());
-};
 
 TEST(Batcher, after_a_restart_the_disk_has_the_full_blocks_of_what_was_computed) {
   const Folder folder;
@@ -539,7 +389,7 @@ TEST(Batcher, whatever_fails_every_request_gets_its_own_answer) {
     std::mt19937 random(round);
     const auto up_to = [&](std::uint32_t n) { return static_cast<std::int64_t>(1 + random() % n); };
     const std::int64_t blocks = 4 + up_to(26);
-    Bench b(limits(up_to(6), up_to(40), blocks), folder.path, 100 * up_to(200));
+    Bench b(with_window(limits(up_to(6), up_to(40), blocks), round % 2 == 0 ? 0 : up_to(12), kBlockTokens), folder.path, 100 * up_to(200));
     faults::set(round % 4 == 0 ? ""
                                : "block=" + std::to_string(4 + up_to(30)) + ",step=" + std::to_string(2 + up_to(20)) +
                                      ",disk_read=" + std::to_string(up_to(20)) + ",disk_write=" + std::to_string(20 + up_to(200)));
@@ -595,7 +445,7 @@ TEST(Batcher, a_step_allocates_no_more_than_its_events) {
        .max_blocks_per_sequence = 50},
       [&](const runtime::Batch& batch) { return std::span<const float>(logits).first(batch.rows.size() * kVocabulary); },
       [](std::int32_t, std::int32_t) {});
-  testing::ByteTokens words{{}};
+  engine::testing::ByteTokens words{{}};
   for (std::uint64_t i = 0; i < 8; ++i) {
     Request request{.prompt = {1, 2, 3}, .sampling = {.top_k = 40, .top_p = 0.9, .repeat_penalty = 1.1}, .ignore_end = true};
     auto sequence = std::make_unique<Sequence>(std::move(request), 190, kVocabulary, *words.tokenizer);

@@ -15,6 +15,7 @@
 #include "byte_tokens.h"
 #include "engine/detail/batcher.h"
 #include "tiny_engine.h"
+#include "window_recorder.h"
 
 namespace quern::engine::detail {
 namespace {
@@ -96,23 +97,27 @@ std::vector<Text> searched(const std::vector<std::int32_t>& prompt, const Case& 
 /// A batcher over the made-up model, which sees through its block table what was put into the cache.
 class Bench {
  public:
-  Bench(std::int64_t sequences, std::int64_t blocks, std::int64_t step_tokens, const Case& c, bool prefix_cache = true)
-      : limits_{.max_sequences = sequences,
-                .step_tokens = step_tokens,
-                .vocabulary = kVocabulary,
-                .tokens_known = kVocabulary,
-                .blocks = blocks,
-                .block_tokens = kBlockTokens,
-                .max_blocks_per_sequence = blocks,
-                .prefix_cache = prefix_cache,
-                .step_seconds = -1},
+  Bench(std::int64_t sequences, std::int64_t blocks, std::int64_t step_tokens, const Case& c, bool prefix_cache = true,
+        std::int64_t window = 0)
+      : limits_(engine::testing::with_window({.max_sequences = sequences,
+                                              .step_tokens = step_tokens,
+                                              .vocabulary = kVocabulary,
+                                              .tokens_known = kVocabulary,
+                                              .blocks = blocks,
+                                              .block_tokens = kBlockTokens,
+                                              .max_blocks_per_sequence = blocks,
+                                              .prefix_cache = prefix_cache,
+                                              .step_seconds = -1},
+                                             window, kBlockTokens)),
         case_(c),
         cache_(static_cast<std::size_t>(blocks * kBlockTokens), -1),
+        window_(limits_),
         batcher(
             limits_, [this](const runtime::Batch& b) { return compute(b); },
             [this](std::int32_t from, std::int32_t to) {
               std::copy_n(cache_.begin() + from * kBlockTokens, kBlockTokens, cache_.begin() + to * kBlockTokens);
-            }) {}
+            },
+            [this](std::int32_t from, std::int32_t to) { window_.copy_block(from, to); }) {}
 
   std::shared_ptr<Channel> add(std::vector<std::int32_t> prompt, const Case& c, bool beams = true) {
     Request request{.prompt = std::move(prompt), .sampling = {.temperature = beams ? 1.0 : 0.0}, .max_tokens = c.most};
@@ -134,6 +139,7 @@ class Bench {
       batcher.step();
     }
     EXPECT_EQ(batcher.statistics().cache_blocks_used, 0);
+    EXPECT_EQ(batcher.statistics().window_blocks_used, 0);
   }
   static std::vector<BeamAnswer> beams(Channel& channel) {
     while (auto event = channel.take())
@@ -144,15 +150,19 @@ class Bench {
  private:
   Batcher::Results compute(const runtime::Batch& batch) {
     for (std::size_t i = 0; i < batch.ids.size(); ++i) cache_[static_cast<std::size_t>(batch.slots[i])] = batch.ids[i];
-    out_.clear();
-    for (const std::int32_t r : batch.rows) {
-      const auto row = static_cast<std::size_t>(r);
+    const auto seen_by = [&](std::size_t token) {
       std::vector<std::int32_t> seen;
-      for (std::int32_t p = 0; p <= batch.positions[row]; ++p) {
+      for (std::int32_t p = 0; p <= batch.positions[token]; ++p) {
         const std::int32_t block =
-            batch.block_table[static_cast<std::size_t>(batch.sequence[row] * limits_.max_blocks_per_sequence + p / kBlockTokens)];
+            batch.block_table[static_cast<std::size_t>(batch.sequence[token] * limits_.max_blocks_per_sequence + p / kBlockTokens)];
         seen.push_back(cache_[static_cast<std::size_t>(block * kBlockTokens + p % kBlockTokens)]);
       }
+      return seen;
+    };
+    window_(batch, seen_by);
+    out_.clear();
+    for (const std::int32_t r : batch.rows) {
+      const std::vector<std::int32_t> seen = seen_by(static_cast<std::size_t>(r));
       std::vector<float> logits = logits_after(seen, case_.alive, case_.end_bias);
       if (poison > 0 && static_cast<int>(seen.size()) == poison) logits[3] = std::numeric_limits<float>::quiet_NaN();
       out_.insert(out_.end(), logits.begin(), logits.end());
@@ -164,6 +174,7 @@ class Bench {
   Batcher::Limits limits_;
   Case case_;
   std::vector<std::int32_t> cache_;
+  engine::testing::WindowRecorder window_;
   std::vector<float> out_;
   std::uint64_t arrivals_ = 0;
 
@@ -240,8 +251,8 @@ TEST(BeamSearch, that_is_wide_enough_finds_the_most_probable_text_of_all) {
 TEST(BeamSearch, beside_others_with_too_few_blocks_and_in_small_steps_finds_the_same) {
   const Case c{.width = 4, .most = 14, .end_bias = -1};
   for (const bool prefix_cache : {true, false})
-    for (const std::int64_t step : {1, 5, 64}) {
-      Bench b(9, 24, step, c, prefix_cache);
+    for (const auto& [step, window] : {std::pair<std::int64_t, std::int64_t>(1, 0), {5, 0}, {64, 0}, {1, 5}, {5, 1}, {64, 12}}) {
+      Bench b(9, 24, step, c, prefix_cache, window);
       std::vector<std::pair<std::shared_ptr<Channel>, std::vector<std::int32_t>>> searches;
       std::vector<std::shared_ptr<Channel>> others;
       for (unsigned i = 0; i < 4; ++i) {

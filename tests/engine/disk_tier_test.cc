@@ -61,7 +61,7 @@ TEST_F(DiskTierTest, what_is_read_into_a_block_is_not_written_under_the_name_of_
   while (pool_.free_blocks() > 0) ASSERT_TRUE(pool_.allocate());
   ASSERT_EQ(tree_.evict(1), 1);
 
-  ASSERT_TRUE(tier.fetch(*on_disk, {}, StepCost()));
+  ASSERT_TRUE(tier.fetch(*on_disk, {}, 0, StepCost()));
   for (int i = 0; i < 10'000 && !tree_.knows(block); ++i) {
     std::this_thread::sleep_for(std::chrono::milliseconds(1));
     tier.collect();

@@ -11,12 +11,21 @@
 
 namespace quern::engine::detail {
 
-Batcher::Batcher(const Limits& limits, Compute compute, Copy copy)
+Batcher::Batcher(const Limits& limits, Compute compute, Copy copy, Copy copy_window)
     : limits_(limits),
       compute_(std::move(compute)),
       copy_(std::move(copy)),
       pool_(limits.blocks),
-      tree_(pool_, limits.block_tokens),
+      window_(limits.window == 0
+                  ? nullptr
+                  : std::make_unique<WindowCache>(WindowCache::Limits{.window = limits.window,
+                                                                      .blocks = limits.window_blocks,
+                                                                      .block_tokens = limits.block_tokens,
+                                                                      .rows = limits.max_sequences,
+                                                                      .max_blocks_per_sequence = limits.max_blocks_per_sequence,
+                                                                      .nodes = limits.blocks},
+                                                  std::move(copy_window))),
+      tree_(pool_, limits.block_tokens, window_ ? &window_->parts() : nullptr),
       workspace_(static_cast<std::size_t>(limits.vocabulary)) {
   const auto sequences = static_cast<std::size_t>(limits.max_sequences);
   running_.reserve(sequences);
@@ -31,14 +40,17 @@ Batcher::Batcher(const Limits& limits, Compute compute, Copy copy)
   const std::int64_t answers = limits.max_sequences * (1 + limits.most_guesses);
   const auto tokens = static_cast<std::size_t>(std::max(limits.step_tokens, answers + 1) + answers);
   for (auto* list : {&ids_, &positions_, &sequence_, &slots_}) list->reserve(tokens);
+  if (window_) window_slots_.reserve(tokens);
   rows_.reserve(static_cast<std::size_t>(answers + limits.max_sequences + limits.most_scored));
   hidden_rows_.reserve(tokens);
   known_blocks_.reserve(static_cast<std::size_t>(limits.max_blocks_per_sequence));
   block_table_.resize(sequences * static_cast<std::size_t>(limits.max_blocks_per_sequence), 0);
 }
 
-void Batcher::keep_on_disk(kvcache::DiskStore& store, DiskTier::Memory memory) {
-  if (limits_.prefix_cache) disk_.emplace(store, pool_, tree_, limits_.block_tokens, std::move(memory));
+void Batcher::keep_on_disk(kvcache::DiskStore& store, DiskTier::Memory memory, DiskTier::Memory window_memory) {
+  if (limits_.prefix_cache)
+    disk_.emplace(store, pool_, tree_, limits_.block_tokens, std::move(memory), window_ ? &window_->parts() : nullptr,
+                  std::move(window_memory));
 }
 
 void Batcher::exchange_with_disk() {
@@ -86,6 +98,7 @@ bool Batcher::append(Sequence& sequence, std::int64_t count) {
 bool Batcher::place(Sequence& sequence, kvcache::PrefixTree::Match match) {
   kvcache::BlockTable& table = tables_[static_cast<std::size_t>(sequence.row)];
   table.begin_with(known_blocks_);
+  if (window_) window_->begin(sequence.row, known_blocks_);
   std::copy(known_blocks_.begin(), known_blocks_.end(), block_table_.begin() + sequence.row * limits_.max_blocks_per_sequence);
   sequence.known_blocks = static_cast<std::int64_t>(known_blocks_.size());
   sequence.known = match.node;
@@ -94,7 +107,7 @@ bool Batcher::place(Sequence& sequence, kvcache::PrefixTree::Match match) {
   const bool copies = match.partial >= 0 && match.partial_tokens < missing;
   if (copies) pool_.add_reference(match.partial);  // not to be given back before it is copied
   bool placed = append(sequence, missing);
-  if (placed && copies) {
+  if (placed && copies && (!window_ || window_->begin_within(sequence.row, match.partial, match.partial_tokens))) {
     copy_(match.partial, table.blocks()[known_blocks_.size()]);
     sequence.computed += match.partial_tokens;
   }
@@ -109,21 +122,21 @@ bool Batcher::place(Sequence& sequence, kvcache::PrefixTree::Match match) {
 
 /// Tells the tree of blocks that have become full, and takes its own where it knew the tokens already: the same bits, once.
 void Batcher::make_known(Sequence& sequence) {
-  if (!limits_.prefix_cache) return;
   kvcache::BlockTable& table = tables_[static_cast<std::size_t>(sequence.row)];
   const auto block = static_cast<std::size_t>(limits_.block_tokens);
-  while ((sequence.known_blocks + 1) * limits_.block_tokens <= sequence.computed) {
+  while (limits_.prefix_cache && (sequence.known_blocks + 1) * limits_.block_tokens <= sequence.computed) {
     const auto i = static_cast<std::size_t>(sequence.known_blocks);
     const std::int32_t own = table.blocks()[i];
     sequence.known = tree_.extend(sequence.known, sequence.partition(), sequence.tokens().subspan(i * block, block), own);
-    if (sequence.known == own) {
-      if (disk_) disk_->add(sequence, sequence.known_blocks, own);
-    } else {
+    const bool gave = window_ && window_->make_known(sequence.row, sequence.known_blocks, sequence.known);
+    if (disk_ && (gave || sequence.known == own)) disk_->add(sequence, sequence.known_blocks, sequence.known);
+    if (sequence.known != own) {
       table.replace(sequence.known_blocks, sequence.known);
       block_table_[static_cast<std::size_t>(sequence.row * limits_.max_blocks_per_sequence) + i] = sequence.known;
     }
     ++sequence.known_blocks;
   }
+  if (window_) window_->pass(sequence.row, sequence.computed, sequence.prompt_tokens());
 }
 
 void Batcher::give_back(Sequence& sequence) {
@@ -132,6 +145,7 @@ void Batcher::give_back(Sequence& sequence) {
   tree_.touch(sequence.known);
   std::fill_n(block_table_.begin() + sequence.row * limits_.max_blocks_per_sequence, table.blocks().size(), 0);
   table.clear();
+  if (window_) window_->give_back(sequence.row);
   free_rows_.push_back(std::exchange(sequence.row, -1));
   if (!sequence.is_extra_beam()) waiting_.left(sequence.tenant());
   if (BeamGroup* group = sequence.group(); group != nullptr && !sequence.is_extra_beam()) {
@@ -214,12 +228,13 @@ void Batcher::admit() {
     known_blocks_.clear();
     if (limits_.prefix_cache) {
       match = tree_.find(sequence.tokens().first(static_cast<std::size_t>(sequence.skippable())), sequence.partition(), known_blocks_);
-      if (is_being_computed(sequence, static_cast<std::int64_t>(known_blocks_.size()) * limits_.block_tokens)) {
+      if (is_being_computed(sequence, static_cast<std::int64_t>(match.usable) * limits_.block_tokens)) {
         ++passed;
         continue;
       }
     }
-    const auto shared = std::ranges::count_if(known_blocks_, [&](std::int32_t block) { return pool_.references(block) > 1; });
+    const auto shared = std::ranges::count_if(std::span(known_blocks_).first(match.usable),
+                                              [&](std::int32_t block) { return pool_.references(block) > 1; });
     // A block to spare for each that runs already, lest the newcomer be sent back at once.
     const std::int64_t spare = running_.empty() ? 0 : static_cast<std::int64_t>(running_.size()) + 1;
     const std::int64_t beams = sequence.group() != nullptr ? sequence.beam_width() : 1;  // each will write into a block of its own
@@ -227,13 +242,16 @@ void Batcher::admit() {
     if (beams > static_cast<std::int64_t>(free_rows_.size()) || needed + spare > pool_.free_blocks() + pool_.idle_blocks()) return;
     if (disk_) {
       if (match.partial >= 0) pool_.add_reference(match.partial);  // room for what is read is not made of what was just found
-      const bool waits = disk_->fetch(sequence, known_blocks_, cost_);
+      const std::int32_t pinned = window_ ? window_->pin(match.partial) : -1;
+      const bool waits = disk_->fetch(sequence, known_blocks_, match.usable, cost_);
       if (match.partial >= 0) pool_.release(match.partial);
+      if (window_) window_->unpin(pinned);
       if (waits) {
         ++passed;
         continue;
       }
     }
+    known_blocks_.resize(match.usable);
     std::unique_ptr<Sequence> admitted = waiting_.take();
     try {
       sequence.start(limits_.most_guesses);
@@ -262,6 +280,7 @@ void Batcher::add_rows(Sequence& sequence, std::int64_t count) {
     positions_.push_back(static_cast<std::int32_t>(position));
     sequence_.push_back(sequence.row);
     slots_.push_back(table.slot(position));
+    if (window_) window_slots_.push_back(window_->slot(sequence.row, position));
   };
   sequence.scheduled = count;
   Reading reading{.sequence = &sequence, .draws = count == sequence.pending() && sequence.generates()};
@@ -305,7 +324,15 @@ void Batcher::guess(Sequence& sequence) {
   kvcache::BlockTable& table = tables_[static_cast<std::size_t>(sequence.row)];
   if (table.blocks_needed(count) > pool_.free_blocks() + pool_.idle_blocks()) return;  // a guess is not worth sending somebody back
   sequence.guess(count);
-  if (!sequence.guesses.empty() && !append(sequence, static_cast<std::int64_t>(sequence.guesses.size()))) sequence.guesses.clear();
+  const auto guesses = static_cast<std::int64_t>(sequence.guesses.size());
+  if (guesses == 0 || (has_window_places(sequence, 1 + guesses) && append(sequence, guesses))) return;
+  sequence.guesses.clear();
+  if (window_) window_->truncate(sequence.row, sequence.size());
+}
+
+/// Whether the next `count` tokens of the sequence have their places in the cache of layers with a window; it never lacks room for long.
+bool Batcher::has_window_places(const Sequence& sequence, std::int64_t count) {
+  return !window_ || window_->grow(sequence.row, sequence.computed + count);
 }
 
 /// A row of every request that waits for its next token, and guesses.
@@ -318,7 +345,7 @@ void Batcher::add_answers() {
   }
   StepWork with = work_;
   for (const auto& sequence : running_) {
-    if (sequence->pending() != 1) continue;
+    if (sequence->pending() != 1 || !has_window_places(*sequence, 1)) continue;
     guess(*sequence);
     const auto guesses = static_cast<std::int64_t>(sequence->guesses.size());
     with.rows += guesses;
@@ -347,7 +374,7 @@ std::int64_t Batcher::prompt_budget() const {
 }
 
 void Batcher::plan() {
-  for (auto* list : {&ids_, &positions_, &sequence_, &slots_, &rows_, &hidden_rows_}) list->clear();
+  for (auto* list : {&ids_, &positions_, &sequence_, &slots_, &window_slots_, &rows_, &hidden_rows_}) list->clear();
   prompts_.clear();
   readings_.clear();
   work_ = {};
@@ -367,7 +394,7 @@ void Batcher::plan() {
       share = std::min(share, unscored);
       unscored -= share;
     }
-    if (share == 0) continue;
+    if (share == 0 || !has_window_places(*prompts_[i], share)) continue;
     work_.prompt_tokens += share;
     work_.prompt_keys += double(share) * (double(prompts_[i]->computed) + 0.5 * double(share));
     add_rows(*prompts_[i], share);
@@ -399,6 +426,7 @@ void Batcher::take_results(std::span<const Reading> readings, std::size_t hidden
       give_back(sequence);
     } else if (reading.draws && guesses > 0) {
       tables_[static_cast<std::size_t>(sequence.row)].truncate(sequence.computed);
+      if (window_) window_->truncate(sequence.row, sequence.computed);
       make_known(sequence);
     }
   }
@@ -503,8 +531,9 @@ void Batcher::compute_alone() {
     const std::span<const Reading> own = readings.first(reads);
     readings = readings.subspan(reads);
     Results results;
-    if (const auto failure =
-            compute({part(ids_), part(positions_), part(sequence_), part(slots_), block_table_, own_rows, own_hidden}, results)) {
+    runtime::Batch batch{part(ids_), part(positions_), part(sequence_), part(slots_), block_table_, own_rows, own_hidden};
+    if (window_) batch.window_slots = part(window_slots_), batch.window_block_table = window_->block_table();
+    if (const auto failure = compute(batch, results)) {
       give_back(sequence);
       sequence.fail(failure->code, failure->why);
       continue;
@@ -521,11 +550,16 @@ void Batcher::step() {
   grow();
   admit();
   plan();
-  if (ids_.empty()) return;
+  if (ids_.empty()) {
+    if (window_ && !running_.empty() && !(disk_ && disk_->busy())) preempt_youngest();  // it has all the places that the others lack
+    return;
+  }
   ++done_.steps;
   Results results;
+  runtime::Batch batch{ids_, positions_, sequence_, slots_, block_table_, rows_, hidden_rows_};
+  if (window_) batch.window_slots = window_slots_, batch.window_block_table = window_->block_table();
   const auto begin = limits_.now();
-  if (compute({ids_, positions_, sequence_, slots_, block_table_, rows_, hidden_rows_}, results)) {
+  if (compute(batch, results)) {
     compute_alone();
     return;
   }
@@ -555,6 +589,12 @@ Engine::Statistics Batcher::statistics() const {
   now.cache_blocks = pool_.blocks();
   now.cache_blocks_used = pool_.blocks() - pool_.free_blocks() - pool_.idle_blocks() - (disk_ ? disk_->busy_blocks() : 0);
   now.cache_blocks_kept = pool_.idle_blocks();
+  if (window_) {
+    const kvcache::BlockPool& pool = window_->pool();
+    now.window_blocks = pool.blocks();
+    now.window_blocks_used = pool.blocks() - pool.free_blocks() - pool.idle_blocks() - (disk_ ? disk_->busy_window_blocks() : 0);
+    now.window_blocks_kept = pool.idle_blocks();
+  }
   if (disk_) {
     const kvcache::DiskStore::Statistics disk = disk_->statistics();
     now.disk_blocks_read = disk.blocks_read;

@@ -14,6 +14,7 @@
 #include "engine/detail/disk_tier.h"
 #include "engine/detail/sequence.h"
 #include "engine/detail/step_cost.h"
+#include "engine/detail/window_cache.h"
 #include "engine/engine.h"
 #include "kvcache/block_pool.h"
 #include "kvcache/block_table.h"
@@ -50,6 +51,7 @@ class Batcher {
     std::int64_t max_sequences, step_tokens, vocabulary;  // vocabulary: columns of the logits
     std::int64_t tokens_known;                            // of those, the first that have a text
     std::int64_t blocks, block_tokens, max_blocks_per_sequence;
+    std::int64_t window = 0, window_blocks = 0;  // of layers that see a window only: in tokens, see runtime::window_blocks_for; 0: none
     bool prefix_cache = true;
     std::int64_t most_guesses = 8;  // of a request in a step; 0: none
     std::int64_t most_scored = 64;  // tokens of prompts in a step whose logits are wanted, beside one a request: rows take memory
@@ -57,9 +59,10 @@ class Batcher {
     std::function<std::chrono::steady_clock::time_point()> now = std::chrono::steady_clock::now;  // a simulator has a time of its own
   };
 
-  Batcher(const Limits& limits, Compute compute, Copy copy);
+  /// `copy_window`: of blocks of layers that see a window only, where there are such.
+  Batcher(const Limits& limits, Compute compute, Copy copy, Copy copy_window = {});
   /// Blocks are kept on disk, too; `store` must live longer, and what it calls when something is ready must bring about a step.
-  void keep_on_disk(kvcache::DiskStore& store, DiskTier::Memory memory);
+  void keep_on_disk(kvcache::DiskStore& store, DiskTier::Memory memory, DiskTier::Memory window_memory = {});
 
   void add(std::unique_ptr<Sequence> sequence);
   bool busy() const { return !waiting_.empty() || !running_.empty(); }
@@ -117,6 +120,7 @@ class Batcher {
   bool is_being_computed(const Sequence& sequence, std::int64_t known) const;
   bool place(Sequence& sequence, kvcache::PrefixTree::Match match);
   bool append(Sequence& sequence, std::int64_t count);
+  bool has_window_places(const Sequence& sequence, std::int64_t count);
   void make_known(Sequence& sequence);
   void give_back(Sequence& sequence);
   void preempt_youngest();
@@ -126,6 +130,7 @@ class Batcher {
   Compute compute_;
   Copy copy_;
   kvcache::BlockPool pool_;
+  std::unique_ptr<WindowCache> window_;  // null: all layers see all
   kvcache::PrefixTree tree_;
   std::optional<DiskTier> disk_;
   std::vector<kvcache::BlockTable> tables_;  // by row
@@ -135,7 +140,7 @@ class Batcher {
   std::vector<std::int32_t> free_rows_;  // of the block table
   std::vector<Sequence*> prompts_;       // of the step, the shortest first
   std::vector<Reading> readings_;        // in the order of rows_ and hidden_rows_
-  std::vector<std::int32_t> ids_, positions_, sequence_, slots_, rows_, hidden_rows_;  // of the step
+  std::vector<std::int32_t> ids_, positions_, sequence_, slots_, window_slots_, rows_, hidden_rows_;  // of the step
   StepCost cost_;
   StepWork work_;                           // of the step
   std::vector<std::int32_t> known_blocks_;  // of the request being admitted

@@ -84,6 +84,10 @@ void Batcher::become(Sequence& beam, const Sequence& parent) {
   table.begin_with(from.blocks());
   table.truncate(from.tokens());
   std::copy(table.blocks().begin(), table.blocks().end(), row);
+  if (window_) {
+    window_->give_back(beam.row);
+    window_->follow(beam.row, parent.row);
+  }
   beam.follow(parent);
   beam.computed = parent.computed;
   beam.known_blocks = parent.known_blocks;

@@ -1,5 +1,6 @@
 #include "models/blocks/blocks.h"
 
+#include <algorithm>
 #include <array>
 #include <utility>
 
@@ -16,24 +17,32 @@ ir::Shape to_shape(const std::vector<std::int64_t>& dims) { return {dims.begin()
 
 Blocks::Blocks(const Checkpoint& checkpoint, const Config& config, const GraphOptions& options)
     : checkpoint_(checkpoint), config_(config), graph_(std::make_unique<ir::Graph>(checkpoint.architecture())) {
-  const Dim tokens = Dim::symbol("tokens"), blocks = Dim::symbol("blocks");
+  const Dim tokens = Dim::symbol("tokens");
   ids_ = graph_->add_input("ids", {DType::i32, {tokens}});
   positions_ = graph_->add_input("positions", {DType::i32, {tokens}});
   sequence_ = graph_->add_input("sequence", {DType::i32, {tokens}});
-  slots_ = graph_->add_input("slots", {DType::i32, {tokens}});
-  block_table_ = graph_->add_input("block_table", {DType::i32, {Dim::symbol("sequences"), Dim::symbol("blocks_per_sequence")}});
+  const auto add_places = [&](const std::string& prefix) -> Places {
+    const Value slots = graph_->add_input(prefix + "slots", {DType::i32, {tokens}});
+    return {slots, graph_->add_input(prefix + "block_table", {DType::i32, {Dim::symbol("sequences"), Dim::symbol("blocks_per_sequence")}})};
+  };
+  places_ = add_places("");
   rows_ = graph_->add_input("rows", {DType::i32, {Dim::symbol("rows")}});
   hidden_rows_ = graph_->add_input("hidden_rows", {DType::i32, {Dim::symbol("hidden_rows")}});
+  for (std::int64_t i = 0; i < config.layers; ++i) window_ = std::max(window_, window_of(i));
+  for (std::int64_t i = 0; i < config.layers && window_ > 0 && window_places_.slots == nullptr; ++i)
+    if (window_of(i) == 0) window_places_ = add_places("window_");
+  if (window_places_.slots == nullptr) window_ = 0;
   if (config.head_dim % ir::block_elements(options.kv_dtype) != 0)
     throw Error(Code::invalid_argument, "a cache of " + std::string(ir::name(options.kv_dtype)) + " takes heads of a multiple of " +
                                             std::to_string(ir::block_elements(options.kv_dtype)) + " elements; this model's have " +
                                             std::to_string(config.head_dim))
         .at(checkpoint.path())
         .hint("choose f16");
-  const ir::Type values{options.kv_dtype, {blocks, config.kv_heads, options.kv_block_tokens, config.head_dim}, true};
+  ir::Type values{options.kv_dtype, {Dim::symbol("blocks"), config.kv_heads, options.kv_block_tokens, config.head_dim}, true};
   ir::Type keys = values;
   if (!ir::is_block(options.kv_dtype)) std::swap(keys.shape[2], keys.shape[3]);
   for (std::int64_t i = 0; i < config.layers; ++i) {
+    values.shape[0] = keys.shape[0] = Dim::symbol(window_ > 0 && window_of(i) > 0 ? kWindowBlocks : "blocks");
     states_.push_back(graph_->add_input("keys." + std::to_string(i), keys));
     states_.push_back(graph_->add_input("values." + std::to_string(i), values));
   }
@@ -114,14 +123,20 @@ Value Blocks::rope(Value x, Value rotations, RopePairs pairs) {
   return graph_->append(ops::rope, {x, rotations}, {{"interleaved", std::int64_t{pairs == RopePairs::neighbours}}})->outputs[0];
 }
 
+std::int64_t Blocks::window_of(std::int64_t layer) const {
+  return config_.windows.empty() ? 0 : config_.windows[static_cast<std::size_t>(layer)];
+}
+
 Value Blocks::attention(std::int64_t layer, const Heads& heads, const AttentionOptions& options) {
   Value& keys = states_[static_cast<std::size_t>(2 * layer)];
   Value& values = states_[static_cast<std::size_t>(2 * layer + 1)];
-  keys = graph_->append(ops::kv_write, {keys, heads.k, slots_}, {{"transposed", std::int64_t{1}}})->outputs[0];
-  values = graph_->append(ops::kv_write, {values, heads.v, slots_})->outputs[0];
+  const std::int64_t window = window_of(layer);
+  const Places& places = window_ > 0 && window > 0 ? window_places_ : places_;
+  keys = graph_->append(ops::kv_write, {keys, heads.k, places.slots}, {{"transposed", std::int64_t{1}}})->outputs[0];
+  values = graph_->append(ops::kv_write, {values, heads.v, places.slots})->outputs[0];
   return merge_heads(graph_
-                         ->append(ops::paged_attention, {heads.q, keys, values, block_table_, sequence_, positions_},
-                                  {{"scale", config_.attention_scale}, {"window", options.window}, {"softcap", options.softcap}},
+                         ->append(ops::paged_attention, {heads.q, keys, values, places.block_table, sequence_, positions_},
+                                  {{"scale", config_.attention_scale}, {"window", window}, {"softcap", options.softcap}},
                                   "blk." + std::to_string(layer) + ".attention")
                          ->outputs[0]);
 }
@@ -156,6 +171,7 @@ LanguageModel Blocks::finish(Value logits) {
   model.width = config_.width;
   model.kv_heads = config_.kv_heads;
   model.head_dim = config_.head_dim;
+  model.window = window_;
   return model;
 }
 

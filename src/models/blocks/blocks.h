@@ -17,10 +17,8 @@ using Value = ir::Value*;
 /// papers draw it.
 enum class RopePairs { neighbours, halves };
 
-/// How a layer attends. A token sees itself and the `window` - 1 tokens before it, or 0: all; scores are kept within ±softcap, or 0: as
-/// they are.
+/// How a layer attends: scores are kept within ±softcap, or 0: as they are.
 struct AttentionOptions {
-  std::int64_t window = 0;
   double softcap = 0;
 };
 
@@ -51,7 +49,8 @@ class Blocks {
   /// The rotation of each token's position, for rope(). `name` is unique in the graph.
   Value rotations(const RopeFrequencies& frequencies, const std::string& name = "rope");
   Value rope(Value x, Value rotations, RopePairs pairs);
-  /// Writes keys and values into layer's cache and attends over it; the heads' results side by side: [tokens, heads * head_dim].
+  /// Writes keys and values into layer's cache and attends over what the layer sees of it; the heads' results side by side: [tokens, heads
+  /// * head_dim].
   Value attention(std::int64_t layer, const Heads& heads, const AttentionOptions& options = {});
   /// Feed-forward of gated linear units, down(f(gate(x)) * up(x)) with `<name>.ffn_gate`, `ffn_up`, `ffn_down`; f is silu or tanh's gelu.
   Value swiglu(Value x, const std::string& name);
@@ -67,12 +66,19 @@ class Blocks {
   Value weight(const std::string& name, std::vector<std::int64_t> shape);
   Value optional_weight(const std::string& name, std::vector<std::int64_t> shape);
   Value glu(Value x, const std::string& name, const char* activation);
+  std::int64_t window_of(std::int64_t layer) const;
 
   const Checkpoint& checkpoint_;
   const Config& config_;
   std::unique_ptr<ir::Graph> graph_;
-  Value ids_, positions_, sequence_, slots_, block_table_, rows_, hidden_rows_, hidden_ = nullptr;
-  std::vector<Value> states_;  // keys.0, values.0, keys.1 … as they stand now
+  Value ids_, positions_, sequence_, rows_, hidden_rows_, hidden_ = nullptr;
+  /// Where the tokens of a step lie in the cache of some layers.
+  struct Places {
+    Value slots, block_table;
+  };
+  Places places_, window_places_ = {};  // window_places_: of layers with a window, where there are others, too
+  std::int64_t window_ = 0;             // the widest of these
+  std::vector<Value> states_;           // keys.0, values.0, keys.1 … as they stand now
   std::map<std::string, Value> weights_;
 };
 

@@ -14,6 +14,9 @@ struct Config {
   double norm_epsilon;
   double attention_scale;  // of the scores: 1 / sqrt(head_dim) unless the file says otherwise
   std::int64_t rope_dim;   // elements of a head that are rotated
+  /// By layer: a token sees itself and the n - 1 tokens before it, or 0: all. Empty: all layers see all. A family sets it before it makes
+  /// its Blocks.
+  std::vector<std::int64_t> windows = {};
 };
 
 /// Errors: data_corrupt naming the key that is missing or makes no sense.
