@@ -146,7 +146,7 @@ struct GgufFacts {
   }
 
   Json number(std::string_view key) const { return integer_of(*file, architecture + "." + std::string(key)); }
-  std::int64_t cache_bytes() const { return memory->cache_per_token * memory->context_length; }
+  std::int64_t cache_bytes() const { return memory->cache_per_token * memory->context_length + memory->cache_of_window; }
   std::int64_t total_bytes() const { return memory->packed_weights + memory->mapped_weights + cache_bytes() + memory->activations; }
 };
 
@@ -205,6 +205,8 @@ Json to_json(const GgufFacts& facts, const Options& options) {
                      {"packed_weight_bytes", facts.memory->packed_weights},
                      {"mapped_weight_bytes", facts.memory->mapped_weights},
                      {"cache_bytes_per_token", facts.memory->cache_per_token},
+                     {"cache_window", facts.memory->window},
+                     {"cache_window_bytes", facts.memory->cache_of_window},
                      {"cache_bytes", facts.cache_bytes()},
                      {"step_tokens", facts.memory->step_tokens},
                      {"activation_bytes", facts.memory->activations},
@@ -230,7 +232,8 @@ void print_memory(const GgufFacts& facts, const Options& options) {
       {"weights", bytes(need.packed_weights + need.mapped_weights),
        fmt::format("{} rearranged for the kernels, {} read from the file", bytes(need.packed_weights), bytes(need.mapped_weights))},
       {"cache", bytes(facts.cache_bytes()),
-       fmt::format("{} a token, at {} tokens; taken as it fills", bytes(need.cache_per_token), need.context_length)},
+       fmt::format("{} a token, at {} tokens{}; taken as it fills", bytes(need.cache_per_token), need.context_length,
+                   need.window == 0 ? "" : fmt::format(", and {} of layers that see {}", bytes(need.cache_of_window), need.window))},
       {"activations", bytes(need.activations), fmt::format("in steps of {} tokens", need.step_tokens)},
       {"in all", bytes(facts.total_bytes()), ""}};
   const std::size_t right[] = {1};

@@ -57,7 +57,9 @@ void allow_many_connections() {
 /// Room for many conversations, but no more than a quarter of what memory is free. Its pages are taken as they are used.
 std::int64_t default_cache_tokens(const runtime::LanguageModel& model, std::int64_t context) {
   constexpr std::int64_t kWanted = 1 << 18;
-  const std::int64_t per_token = std::max<std::int64_t>(model.kv_block_bytes() / model.kv_block_tokens(), 1);
+  // Of large caches that of layers with a window has a quarter of the others' blocks.
+  const std::int64_t of_block = model.kv_block_bytes() + model.kv_window_block_bytes() / 4;
+  const std::int64_t per_token = std::max<std::int64_t>(of_block / model.kv_block_tokens(), 1);
   const std::int64_t available = memory().available;
   const std::int64_t fits = available == 0 ? kWanted : available / 4 / per_token;
   return std::max(context, std::min(kWanted, fits));
@@ -136,6 +138,8 @@ void serve(Options& options) {
                                                       .cache_blocks = s.cache_blocks,
                                                       .cache_blocks_used = s.cache_blocks_used,
                                                       .block_tokens = block,
+                                                      .window_blocks = s.window_blocks,
+                                                      .window_blocks_used = s.window_blocks_used,
                                                       .steps = s.steps,
                                                       .generated_tokens = s.generated_tokens,
                                                       .preemptions = s.preemptions,
@@ -180,9 +184,7 @@ void serve(Options& options) {
   server.handle_signals(std::chrono::seconds(options.drain_s));
   if (options.verbose)
     fmt::print(stderr, "quern: note: context {} tokens, cache {} tokens ({}), {} requests at once\n", engine.context_length(),
-               options.engine.cache_tokens,
-               bytes_text(static_cast<std::uint64_t>(options.engine.cache_tokens / model->kv_block_tokens() * model->kv_block_bytes())),
-               options.engine.max_sequences);
+               options.engine.cache_tokens, bytes_text(static_cast<std::uint64_t>(engine.cache_bytes())), options.engine.max_sequences);
   if (text.chat_template == nullptr)
     fmt::print(stderr, "quern: note: the model has no chat template, so chats are refused; --chat-template FILE|NAME gives one\n");
   const bool v6 = options.http.host.find(':') != std::string::npos;

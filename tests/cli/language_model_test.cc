@@ -84,6 +84,7 @@ TEST_F(LanguageModel, inspect_says_what_the_model_is_and_needs) {
   EXPECT_THAT(out["chat_template"].get<std::string>(), StartsWith("{% for m"));
   EXPECT_EQ(out["memory"]["cache_bytes_per_token"], 2 * 2 * 2 * 16 * 2);  // layers, keys and values, heads, head size, f16
   EXPECT_EQ(out["memory"]["cache_bytes"], 512 * 256);
+  EXPECT_EQ(out["memory"]["cache_window_bytes"], 0);
   EXPECT_GT(out["memory"]["packed_weight_bytes"], 0);
   EXPECT_GT(out["memory"]["activation_bytes"], 512 * 288);
   EXPECT_EQ(out["metadata"]["tokenizer.ggml.tokens"]["size"], 288);

@@ -103,7 +103,7 @@ TEST_F(WindowEngineTest, what_is_read_back_from_disk_changes_no_bit) {
     const Engine::Statistics done =
         expect_own_answers({.context_length = kTokens, .max_sequences = 4, .cache_tokens = 1024, .disk_cache = {.folder = folder}});
     EXPECT_EQ(done.disk_errors, 0);
-    if (start > 0) EXPECT_GT(done.disk_blocks_read, 0);
+    EXPECT_GE(done.disk_blocks_read, start);
   }
   std::filesystem::remove_all(folder);
 }

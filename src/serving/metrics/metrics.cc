@@ -56,8 +56,13 @@ std::vector<MetricFamily> families_of(const Snapshot& s, const Labels& labels) {
   };
   gauge("vllm:num_requests_running", "Requests in the running batch.", static_cast<double>(s.running));
   gauge("vllm:num_requests_waiting", "Requests that wait to be run.", static_cast<double>(s.waiting));
-  gauge("vllm:kv_cache_usage_perc", "Share of the cache of keys and values in use; 1 is all.",
-        s.cache_blocks == 0 ? 0 : static_cast<double>(s.cache_blocks_used) / static_cast<double>(s.cache_blocks));
+  const auto share = [](std::int64_t used, std::int64_t all) {
+    return all == 0 ? 0 : static_cast<double>(used) / static_cast<double>(all);
+  };
+  gauge("vllm:kv_cache_usage_perc", "Share of the cache of keys and values in use; 1 is all.", share(s.cache_blocks_used, s.cache_blocks));
+  if (s.window_blocks > 0)
+    gauge("quern:kv_window_cache_usage_perc", "Share in use of the cache of layers that see a window of tokens only.",
+          share(s.window_blocks_used, s.window_blocks));
   add("vllm:cache_config_info", "The cache's shape.", MetricType::Gauge, 1,
       {{"block_size", std::to_string(s.block_tokens)}, {"num_gpu_blocks", std::to_string(s.cache_blocks)}});
   counter("vllm:prompt_tokens_total", "Prompt tokens, computed or cached.", s.computed_tokens + s.cached_tokens);

@@ -12,6 +12,7 @@ namespace quern::metrics {
 struct Snapshot {
   std::int64_t running = 0, waiting = 0;
   std::int64_t cache_blocks = 0, cache_blocks_used = 0, block_tokens = 0;
+  std::int64_t window_blocks = 0, window_blocks_used = 0;  // of layers that see a window only; 0: there are none
   std::int64_t steps = 0, generated_tokens = 0, preemptions = 0;
   std::int64_t computed_tokens = 0, cached_tokens = 0;    // of prompts
   std::int64_t guessed_tokens = 0, accepted_guesses = 0;  // of speculation
