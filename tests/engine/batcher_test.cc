@@ -432,33 +432,36 @@ TEST(Batcher, whatever_fails_every_request_gets_its_own_answer) {
 }
 
 TEST(Batcher, a_step_allocates_no_more_than_its_events) {
-  Bench b(limits(8, 64, 400));
   std::vector<float> logits(8 * kVocabulary, 0.0f);
-  std::vector<std::shared_ptr<Channel>> channels;
-  Batcher quiet(
-      {.max_sequences = 8,
-       .step_tokens = 64,
-       .vocabulary = kVocabulary,
-       .tokens_known = kVocabulary,
-       .blocks = 400,
-       .block_tokens = kBlockTokens,
-       .max_blocks_per_sequence = 50},
-      [&](const runtime::Batch& batch) { return std::span<const float>(logits).first(batch.rows.size() * kVocabulary); },
-      [](std::int32_t, std::int32_t) {});
-  engine::testing::ByteTokens words{{}};
-  for (std::uint64_t i = 0; i < 8; ++i) {
-    Request request{.prompt = {1, 2, 3}, .sampling = {.top_k = 40, .top_p = 0.9, .repeat_penalty = 1.1}, .ignore_end = true};
-    auto sequence = std::make_unique<Sequence>(std::move(request), 190, kVocabulary, *words.tokenizer);
-    sequence->arrival = i;
-    channels.push_back(sequence->channel());
-    quiet.add(std::move(sequence));
+  for (const std::int64_t window : {0, 10}) {
+    std::vector<std::shared_ptr<Channel>> channels;
+    Batcher quiet(
+        {.max_sequences = 8,
+         .step_tokens = 64,
+         .vocabulary = kVocabulary,
+         .tokens_known = kVocabulary,
+         .blocks = 400,
+         .block_tokens = kBlockTokens,
+         .max_blocks_per_sequence = 50,
+         .window = window,
+         .window_blocks = 100},
+        [&](const runtime::Batch& batch) { return std::span<const float>(logits).first(batch.rows.size() * kVocabulary); },
+        [](std::int32_t, std::int32_t) {}, [](std::int32_t, std::int32_t) {});
+    engine::testing::ByteTokens words{{}};
+    for (std::uint64_t i = 0; i < 8; ++i) {
+      Request request{.prompt = {1, 2, 3}, .sampling = {.top_k = 40, .top_p = 0.9, .repeat_penalty = 1.1}, .ignore_end = true};
+      auto sequence = std::make_unique<Sequence>(std::move(request), 190, kVocabulary, *words.tokenizer);
+      sequence->arrival = i;
+      channels.push_back(sequence->channel());
+      quiet.add(std::move(sequence));
+    }
+    for (int i = 0; i < 10; ++i) quiet.step();
+    const std::size_t before = quern::testing::allocations();
+    for (int i = 0; i < 100; ++i) quiet.step();
+    // The ids of an event, and now and then a node of the queue that nobody reads.
+    EXPECT_LE(quern::testing::allocations() - before, 100u * 8 * 2);
+    quiet.cancel_all();
   }
-  for (int i = 0; i < 10; ++i) quiet.step();
-  const std::size_t before = quern::testing::allocations();
-  for (int i = 0; i < 100; ++i) quiet.step();
-  // The ids of an event, and now and then a node of the queue that nobody reads.
-  EXPECT_LE(quern::testing::allocations() - before, 100u * 8 * 2);
-  quiet.cancel_all();
 }
 
 }  // namespace

@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <chrono>
 #include <cstdlib>
 #include <cstring>
@@ -164,10 +165,17 @@ class Soak {
  public:
   Soak() {
     const std::string path = temporary("gguf");
-    quern::testing::write_tiny_llama(path, {.weights = ir::DType::q4_1, .tied = false});
-    model_ = runtime::LanguageModel::load(path, {});
-    std::filesystem::remove(path);
-    words_ = TextModel::from_gguf(model_->file());
+    const auto load = [&](const quern::testing::TinyLlama& tiny) {
+      quern::testing::write_tiny_llama(path, tiny);
+      auto model = runtime::LanguageModel::load(path, {});
+      std::filesystem::remove(path);
+      return model;
+    };
+    models_ = {load({.weights = ir::DType::q4_1, .tied = false}),
+               load({.architecture = "gemma3", .layers = 6, .head_norms = true, .outer_norms = true, .more = [](gguf::Writer& w) {
+                       w.set("gemma3.attention.sliding_window", std::uint32_t{30});
+                     }})};
+    words_ = TextModel::from_gguf(models_[0]->file());
   }
   ~Soak() { std::filesystem::remove_all(folder_); }
 
@@ -176,7 +184,8 @@ class Soak {
     const EngineOptions options = random_options(random, folder_);
     const std::string faults = random.once_in(3) ? "" : random_faults(random);
     ThreadPool pool(static_cast<unsigned>(random.between(1, 4)));
-    auto engine = std::make_unique<Engine>(model_, words_.tokenizer, pool, options);
+    const auto& model = models_[random.once_in(2) ? 1 : 0];  // where layers see all, and where some see a window
+    auto engine = std::make_unique<Engine>(model, words_.tokenizer, pool, options);
     faults::set(faults);
     std::vector<Sent> sent(static_cast<std::size_t>(random.between(1, 40)));
     for (std::size_t i = 0; i < sent.size(); ++i) {
@@ -204,7 +213,7 @@ class Soak {
     engine.reset();
 
     ThreadPool one(1);
-    Engine alone(model_, words_.tokenizer, one,
+    Engine alone(model, words_.tokenizer, one,
                  {.context_length = options.context_length,
                   .max_sequences = 1,
                   .cache_tokens = options.cache_tokens,
@@ -231,20 +240,21 @@ class Soak {
   /// All is given back.
   void rest(const Engine& engine, std::uint64_t seed) {
     Engine::Statistics s = engine.statistics();
-    for (int i = 0; i < 10000 && (s.running > 0 || s.waiting > 0 || s.cache_blocks_used > 0); ++i) {
+    const auto rests = [&] { return s.running == 0 && s.waiting == 0 && s.cache_blocks_used == 0 && s.window_blocks_used == 0; };
+    for (int i = 0; i < 10000 && !rests(); ++i) {
       std::this_thread::sleep_for(std::chrono::milliseconds(1));
       s = engine.statistics();
     }
-    if (s.running > 0 || s.waiting > 0 || s.cache_blocks_used > 0)
-      fail(seed,
-           fmt::format("{} requests run, {} wait and {} blocks are in use when all have ended", s.running, s.waiting, s.cache_blocks_used));
+    if (!rests())
+      fail(seed, fmt::format("{} requests run, {} wait and {} + {} blocks are in use when all have ended", s.running, s.waiting,
+                             s.cache_blocks_used, s.window_blocks_used));
     totals.preemptions += s.preemptions;
     totals.read += s.disk_blocks_read;
     totals.guesses += s.accepted_guesses;
   }
 
   const std::string folder_ = temporary("disk");
-  std::shared_ptr<const runtime::LanguageModel> model_;
+  std::array<std::shared_ptr<const runtime::LanguageModel>, 2> models_;
   TextModel words_;
 };
 
