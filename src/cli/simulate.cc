@@ -169,6 +169,8 @@ void add_simulate(CLI::App& app) {
   constexpr std::int64_t kMost = 1 << 30;
   number("--ctx,--context", options->simulation.context_tokens, 1, kMost, "Tokens that a request may have");
   number("--cache-tokens", engine.cache_tokens, 1, kMost, "Tokens in the cache, over all requests");
+  number("--window", options->simulation.window, 0, kMost,
+         "Tokens that some layers of the model see while others see all; 0: there are none");
   number("--parallel", engine.max_sequences, 1, 1 << 20, "Requests that run at once");
   number("--step-tokens", engine.step_tokens, 1, kMost, "Tokens of a step at most");
   command->add_option("--max-itl-ms", engine.max_itl_ms, "As quern serve has it")->check(CLI::Range(0.0, 1e6))->type_name("MS");

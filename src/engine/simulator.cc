@@ -48,7 +48,7 @@ class Simulation {
               compute(batch);
               return detail::Batcher::Results(std::span(logits_).first(batch.rows.size() * kVocabulary));
             },
-            [](std::int32_t, std::int32_t) {}) {}
+            [](std::int32_t, std::int32_t) {}, [](std::int32_t, std::int32_t) {}) {}
 
   SimulationResult run() {
     const std::size_t count = trace_.requests.size();
@@ -88,8 +88,8 @@ class Simulation {
     const std::int64_t context = engine.context_length != 0 ? engine.context_length : options_.context_tokens;
     const std::int64_t cache = engine.cache_tokens != 0 ? engine.cache_tokens : context;
     const std::int64_t block = options_.kv_block_tokens, blocks = (cache + block - 1) / block;
-    if (context < 1 || cache < 1 || block < 1 || engine.max_sequences < 1 || engine.step_tokens < 1 || !(options_.load > 0) ||
-        times_.tokens.empty())
+    if (context < 1 || cache < 1 || block < 1 || engine.max_sequences < 1 || engine.step_tokens < 1 || options_.window < 0 ||
+        !(options_.load > 0) || times_.tokens.empty())
       throw Error(Code::invalid_argument, "sizes, load and step times of a simulation must be above 0");
     return {.max_sequences = engine.max_sequences,
             .step_tokens = engine.step_tokens,
@@ -98,6 +98,9 @@ class Simulation {
             .blocks = blocks,
             .block_tokens = block,
             .max_blocks_per_sequence = std::min(blocks, (context + block - 1) / block),
+            .window = options_.window,
+            .window_blocks =
+                runtime::window_blocks_for(options_.window, block, blocks, engine.max_sequences, engine.step_tokens + engine.max_sequences),
             .prefix_cache = engine.prefix_cache,
             .most_guesses = 0,  // a trace does not say what answers repeat
             .step_seconds = engine.max_itl_ms / 1000,

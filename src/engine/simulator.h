@@ -39,8 +39,9 @@ struct SimulationOptions {
   EngineOptions engine;
   std::int64_t context_tokens = 32768;  // where engine.context_length is 0
   std::int64_t kv_block_tokens = 16;
-  double load = 1;                                       // arrivals come so many times faster
-  std::int64_t clients = 0;                              // above 0: so many, each with one request at a time, whatever the arrivals are
+  std::int64_t window = 0;   // tokens that some layers see while others see all, which have a cache of their own; 0: there are none
+  double load = 1;           // arrivals come so many times faster
+  std::int64_t clients = 0;  // above 0: so many, each with one request at a time, whatever the arrivals are
   std::function<bool(std::int64_t done)> progress = {};  // called now and then with requests that ended; false ends it
 };
 

@@ -49,7 +49,7 @@ PrefixTree::Match PrefixTree::find(std::span<const std::int32_t> tokens, std::ui
   match.usable = parts_ == nullptr ? blocks.size() : parts_->usable(blocks);
   if (match.usable > 0) match.node = blocks[match.usable - 1];
   if (!blocks.empty()) touch(blocks.back());
-  if (parts_ != nullptr) parts_->touch(std::span(blocks).first(match.usable));
+  if (parts_ != nullptr) parts_->touch(blocks, match.usable);
   tokens = tokens.subspan(match.usable * block);
   Node child = first_child_of(match.node);
   for (int i = 0; i < kMostLookedAt && child != kRoot; ++i, child = at(child).next_sibling) {
@@ -91,7 +91,7 @@ void PrefixTree::remove(Node node) {
   (entry.previous_sibling == kRoot ? first_child_of(entry.parent) : at(entry.previous_sibling).next_sibling) = entry.next_sibling;
   if (entry.next_sibling != kRoot) at(entry.next_sibling).previous_sibling = entry.previous_sibling;
   order_.remove(node);
-  if (parts_ != nullptr) parts_->drop(node);
+  if (parts_ != nullptr) parts_->forget(node);
   entry.known = false;
   --size_;
   pool_.drop(node);

@@ -9,16 +9,16 @@ WindowParts::WindowParts(std::size_t nodes, BlockPool& pool, std::int64_t block_
       block_tokens_(block_tokens),
       window_(window),
       part_(nodes, kNone),
-      parts_(static_cast<std::size_t>(pool.blocks())),
-      order_(parts_.size()) {
+      wanted_(nodes, false),
+      node_(static_cast<std::size_t>(pool.blocks()), kNone),
+      order_(node_.size()) {
   QUERN_ASSERT(block_tokens > 0 && window > 0);
 }
 
 void WindowParts::give(std::int32_t node, std::int32_t block) {
-  Part& part = parts_[static_cast<std::size_t>(block)];
-  QUERN_ASSERT(of(node) == kNone && part.node == kNone);
+  QUERN_ASSERT(of(node) == kNone && !knows(block));
   part_[static_cast<std::size_t>(node)] = block;
-  part = {.node = node};
+  node_[static_cast<std::size_t>(block)] = node;
   order_.add_newest(block);
   pool_.keep(block);
 }
@@ -27,7 +27,7 @@ void WindowParts::drop(std::int32_t node) {
   const std::int32_t block = of(node);
   if (block == kNone) return;
   part_[static_cast<std::size_t>(node)] = kNone;
-  parts_[static_cast<std::size_t>(block)] = {};
+  node_[static_cast<std::size_t>(block)] = kNone;
   order_.remove(block);
   pool_.drop(block);
 }
@@ -42,31 +42,31 @@ std::size_t WindowParts::usable(std::span<const std::int32_t> nodes) const {
   return count;
 }
 
-void WindowParts::touch(std::span<const std::int32_t> nodes) {
-  const auto first = static_cast<std::size_t>(first_seen(std::ssize(nodes) * block_tokens_));
-  for (std::size_t i = first; i < nodes.size(); ++i) {
-    parts_[static_cast<std::size_t>(of(nodes[i]))].wanted = true;
-    order_.touch(of(nodes[i]));
-  }
+void WindowParts::touch(std::span<const std::int32_t> nodes, std::size_t usable) {
+  const auto first = [&](std::size_t count) {
+    return static_cast<std::size_t>(first_seen(static_cast<std::int64_t>(count) * block_tokens_));
+  };
+  for (std::size_t i = first(usable); i < usable; ++i) order_.touch(of(nodes[i]));
+  for (std::size_t i = first(nodes.size()); i < nodes.size(); ++i) wanted_[static_cast<std::size_t>(nodes[i])] = true;
 }
 
 void WindowParts::let_go(std::int32_t block, bool passed) {
-  const Part& part = parts_[static_cast<std::size_t>(block)];
-  if (part.node == kNone) return;
+  if (!knows(block)) return;
   order_.remove(block);
-  passed && !part.wanted ? order_.add_oldest(block) : order_.add_newest(block);
+  passed && !wanted_[static_cast<std::size_t>(node_[static_cast<std::size_t>(block)])] ? order_.add_oldest(block)
+                                                                                       : order_.add_newest(block);
 }
 
 std::int64_t WindowParts::evict(std::int64_t count) {
   std::int64_t evicted = 0;
   // Who is looked at and stays goes to the end, so each is looked at once.
-  for (auto looks = std::ssize(parts_); looks > 0 && evicted < count && order_.oldest() != kNone; --looks) {
+  for (auto looks = std::ssize(node_); looks > 0 && evicted < count && order_.oldest() != kNone; --looks) {
     const std::int32_t block = order_.oldest();
     if (pool_.references(block) > 1) {
       order_.touch(block);
       continue;
     }
-    drop(parts_[static_cast<std::size_t>(block)].node);
+    drop(node_[static_cast<std::size_t>(block)]);
     ++evicted;
   }
   return evicted;

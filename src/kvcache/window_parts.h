@@ -27,16 +27,22 @@ class WindowParts {
   /// The part of a node; -1: none.
   std::int32_t of(std::int32_t node) const { return part_[static_cast<std::size_t>(node)]; }
   /// Whether a block is some node's part.
-  bool knows(std::int32_t block) const { return parts_[static_cast<std::size_t>(block)].node != kNone; }
+  bool knows(std::int32_t block) const { return node_[static_cast<std::size_t>(block)] != kNone; }
   /// A node that has none is given one.
   void give(std::int32_t node, std::int32_t block);
-  /// A node goes, and its part with it.
+  /// A node loses its part, if it has one.
   void drop(std::int32_t node);
+  /// A node goes, and its part with it.
+  void forget(std::int32_t node) {
+    drop(node);
+    wanted_[static_cast<std::size_t>(node)] = false;
+  }
 
   /// How many of these nodes, from the root on, can be gone on from.
   std::size_t usable(std::span<const std::int32_t> nodes) const;
-  /// Texts were seen to part behind these nodes: what is seen from there is worth keeping.
-  void touch(std::span<const std::int32_t> nodes);
+  /// A text begins with these nodes and goes on otherwise, and it can begin with `usable` of them: what is seen from there is used now, and
+  /// what is seen from behind all is worth keeping, also where it has to be computed again first.
+  void touch(std::span<const std::int32_t> nodes, std::size_t usable);
   /// A sequence that had this block needs it no more. `passed`: it has gone on, and what it saw of it nobody has asked for yet.
   void let_go(std::int32_t block, bool passed);
   /// Gives back up to `count` parts that nobody uses; returns how many.
@@ -44,15 +50,11 @@ class WindowParts {
 
  private:
   static constexpr std::int32_t kNone = -1;
-  struct Part {
-    std::int32_t node = kNone;
-    bool wanted = false;  // texts part here
-  };
-
   BlockPool& pool_;
   std::int64_t block_tokens_, window_;
   std::vector<std::int32_t> part_;  // by node
-  std::vector<Part> parts_;         // by block
+  std::vector<bool> wanted_;        // by node: it is seen from where texts part
+  std::vector<std::int32_t> node_;  // by block
   UseOrder order_;
 };
 

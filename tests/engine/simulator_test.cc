@@ -64,6 +64,22 @@ TEST(Simulator, prompts_that_begin_with_the_same_blocks_use_the_cache) {
   EXPECT_EQ(simulate(trace, plain(), without).cached_tokens, 0);
 }
 
+TEST(Simulator, a_model_with_a_window_finds_the_common_beginning_of_many_prompts_in_its_smaller_cache) {
+  Trace trace{.requests = {}, .blocks = {}, .block_tokens = 512};
+  for (std::uint64_t i = 0; i < 40; ++i) {
+    trace.requests.push_back(
+        {.arrival = double(i), .prompt_tokens = 2000, .answer_tokens = 20, .first_block = trace.blocks.size(), .blocks = 3});
+    trace.blocks.insert(trace.blocks.end(), {1, 2, 100 + i});
+  }
+  SimulationOptions o = options(4);
+  const std::int64_t whole = simulate(trace, plain(), o).cached_tokens;
+  o.window = 512;
+  const SimulationResult r = simulate(trace, plain(), o);
+  EXPECT_EQ(r.cached_tokens, whole);
+  EXPECT_EQ(r.cached_tokens, 39 * 1024);
+  EXPECT_EQ(r.failed, 0);
+}
+
 TEST(Simulator, twice_the_load_brings_the_arrivals_in_half_the_time) {
   Trace trace;
   for (int i = 0; i < 10; ++i) trace.requests.push_back({.arrival = double(i), .prompt_tokens = 1, .answer_tokens = 1});

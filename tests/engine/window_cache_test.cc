@@ -90,6 +90,30 @@ TEST(WindowCache, from_where_it_was_forgotten_a_beginning_is_computed_again_and_
   EXPECT_EQ(b.batcher.statistics().window_blocks, 100);
 }
 
+TEST(WindowCache, what_many_begin_with_is_known_from_the_third_on_however_full_it_is) {
+  Bench b(with_window(limits(1, 16, 400), 8, kBlockTokens));  // a quarter: 100 blocks
+  const auto cached = [&](std::vector<std::int32_t> tokens, unsigned question) {
+    const std::vector<std::int32_t> more = prompt(50, question);
+    tokens.insert(tokens.end(), more.begin(), more.end());
+    const auto channel = b.add(tokens, 30);
+    b.run();
+    return Bench::take(*channel).last.cached_tokens;
+  };
+  unsigned other = 1000;
+  const auto churn = [&] {
+    for (int i = 0; i < 8; ++i, other += 2) cached(prompt(40, other), other + 1);
+  };
+  for (int i = 0; i < 5; ++i) churn();
+  EXPECT_GT(b.batcher.statistics().window_blocks_kept, 95);
+  EXPECT_EQ(cached(prompt(120, 1), 2), 0);
+  churn();
+  cached(prompt(120, 1), 3);
+  for (unsigned question = 4; question < 9; ++question) {
+    churn();
+    EXPECT_GE(cached(prompt(120, 1), question), 120);
+  }
+}
+
 /// Eight users with a common system prompt take turns; what a turn repeats of the one before is to be found.
 TEST(WindowCache, turns_of_conversations_with_a_common_system_prompt_are_found_in_a_cache_of_a_quarter) {
   for (const bool on_disk : {false, true}) {
