@@ -1,5 +1,5 @@
-// Products of bf16 on the tile unit, whose sums stay in its registers: 32 rows of x by two tiles of w at a time. One row goes the same way,
-// so that it has the same bits.
+// Products of bf16 on the tile unit, whose sums stay in its registers: 32 rows of x by two tiles of w at a time. Few rows go the same way,
+// so that they have the same bits, but read w from one end to the other, as memory likes it.
 #include <immintrin.h>
 
 #include "backends/cpu/kernels/linear/job.h"
@@ -14,14 +14,14 @@ constexpr TileConfig kConfig = {1, 0, {}, {64, 64, 64, 64, 64, 64, 64, 64}, {16,
 
 constexpr int kStepColumns = 32, kStepBytes = 1024;  // what one instruction multiplies: 16 rows of 32 columns
 
-/// Columns [first, first + count) of up to 32 rows of x as tiles, one after the other, those of the second sixteen rows behind all of the
-/// first: rows of a wide x may all fall on the same lines of the cache.
-inline void gather_x(const LinearJob& job, std::int64_t row, std::int64_t rows, std::int64_t first, std::int64_t count, std::uint8_t* to) {
+/// Columns [first, first + count) of up to 16 rows of x as tiles of so many rows, one after the other: rows of a wide x may all fall on the
+/// same lines of the cache.
+inline void gather_x(const LinearJob& job, std::int64_t row, std::int64_t rows, std::int64_t first, std::int64_t count,
+                     std::int64_t x_tile_bytes, std::uint8_t* to) {
   for (std::int64_t r = 0; r < rows; ++r) {
     const std::uint8_t* from = job.x + (row + r) * job.x_stride + 2 * first;
-    std::uint8_t* at = to + r / 16 * (count / kStepColumns) * kStepBytes + r % 16 * 64;
     for (std::int64_t i = 0; i < count; i += kStepColumns)
-      _mm512_store_si512(at + i / kStepColumns * kStepBytes, _mm512_loadu_si512(from + 2 * i));
+      _mm512_store_si512(to + i / kStepColumns * x_tile_bytes + 64 * r, _mm512_loadu_si512(from + 2 * i));
   }
 }
 
@@ -44,14 +44,12 @@ inline void store_sums(const LinearJob& job, std::int64_t row, std::int64_t rows
 
 /// Adds the products of `steps` steps to the sums of kXTiles x kWTiles. x: gathered; w: the packed tile at the first step.
 template <int kXTiles, int kWTiles>
-inline void multiply(const std::uint8_t* x, const std::uint8_t* w, std::int64_t tile_bytes, std::int64_t steps) {
+inline void multiply(const std::uint8_t* x, std::int64_t x_tile_bytes, const std::uint8_t* w, std::int64_t tile_bytes, std::int64_t steps) {
   for (std::int64_t i = 0; i < steps; ++i) {
-    _tile_loadd(4, x + i * kStepBytes, 64);
+    _tile_loadd(4, x + i * x_tile_bytes, 64);
     if constexpr (kXTiles == 1)  // few rows: every byte of w is used once
-      for (int line = 0; line < kStepBytes; line += 64) {
-        _mm_prefetch(reinterpret_cast<const char*>(w + (i + 4) * kStepBytes + line), _MM_HINT_T0);
-        if constexpr (kWTiles == 2) _mm_prefetch(reinterpret_cast<const char*>(w + tile_bytes + (i + 4) * kStepBytes + line), _MM_HINT_T0);
-      }
+      for (int line = 0; line < kStepBytes; line += 64)
+        _mm_prefetch(reinterpret_cast<const char*>(w + (i + 1) * kStepBytes + line), _MM_HINT_T0);
     _tile_loadd(6, w + i * kStepBytes, 64);
     _tile_dpbf16ps(0, 4, 6);
     if constexpr (kWTiles == 2) {
@@ -59,7 +57,7 @@ inline void multiply(const std::uint8_t* x, const std::uint8_t* w, std::int64_t 
       _tile_dpbf16ps(1, 4, 7);
     }
     if constexpr (kXTiles == 2) {
-      _tile_loadd(5, x + (steps + i) * kStepBytes, 64);
+      _tile_loadd(5, x + (steps + i) * x_tile_bytes, 64);
       _tile_dpbf16ps(2, 5, 6);
       if constexpr (kWTiles == 2) _tile_dpbf16ps(3, 5, 7);
     }
@@ -68,7 +66,7 @@ inline void multiply(const std::uint8_t* x, const std::uint8_t* w, std::int64_t 
 
 template <int kXTiles, int kWTiles>
 void block(const LinearJob& job, const std::uint8_t* x, std::int64_t row, std::int64_t rows, std::int64_t tile, std::int64_t first,
-           std::int64_t count) {
+           std::int64_t count, std::int64_t x_tile_bytes) {
   alignas(64) float sums[4][256] = {};
   const std::int64_t high = rows > 16 ? rows - 16 : 0, low = rows - high;
   if (first > 0)
@@ -81,7 +79,8 @@ void block(const LinearJob& job, const std::uint8_t* x, std::int64_t row, std::i
   if constexpr (kWTiles == 2) _tile_loadd(1, sums[1], 64);
   if constexpr (kXTiles == 2) _tile_loadd(2, sums[2], 64);
   if constexpr (kXTiles == 2 && kWTiles == 2) _tile_loadd(3, sums[3], 64);
-  multiply<kXTiles, kWTiles>(x, job.weights + tile * job.tile_bytes + first * kTileRows * 2, job.tile_bytes, count / kStepColumns);
+  const std::uint8_t* w = job.weights + tile * job.tile_bytes + first * kTileRows * 2;
+  multiply<kXTiles, kWTiles>(x, x_tile_bytes, w, job.tile_bytes, count / kStepColumns);
   _tile_stored(0, sums[0], 64);
   if constexpr (kWTiles == 2) _tile_stored(1, sums[1], 64);
   if constexpr (kXTiles == 2) _tile_stored(2, sums[2], 64);
@@ -93,25 +92,44 @@ void block(const LinearJob& job, const std::uint8_t* x, std::int64_t row, std::i
   }
 }
 
-}  // namespace
+/// Up to 16 rows, with as many columns at once as fit.
+void few_rows(const LinearJob& job, std::int64_t row, std::int64_t rows) {
+  TileConfig config = kConfig;
+  config.rows[0] = config.rows[4] = static_cast<std::uint8_t>(rows);
+  _tile_loadconfig(&config);
+  const std::int64_t x_tile_bytes = 64 * rows, most = kTileUnitBf16Scratch / x_tile_bytes * kStepColumns;
+  for (std::int64_t first = 0; first < job.k; first += most) {
+    const std::int64_t count = job.k - first < most ? job.k - first : most;
+    gather_x(job, row, rows, first, count, x_tile_bytes, job.scratch);
+    memory_barrier();
+    for (std::int64_t tile = job.tile_begin; tile < job.tile_end; ++tile)
+      block<1, 1>(job, job.scratch, row, rows, tile, first, count, x_tile_bytes);
+  }
+}
 
-void linear_bf16_amx(const LinearJob& job) {
+/// 17 or more rows.
+void many_rows(const LinearJob& job, std::int64_t row_begin, std::int64_t row_end) {
   _tile_loadconfig(&kConfig);
   for (std::int64_t first = 0; first < job.k; first += kTileUnitColumns) {
     const std::int64_t count = job.k - first < kTileUnitColumns ? job.k - first : kTileUnitColumns;
-    for (std::int64_t row = job.row_begin; row < job.row_end; row += 32) {
-      const std::int64_t rows = job.row_end - row < 32 ? job.row_end - row : 32;
-      gather_x(job, row, rows, first, count, job.scratch);
+    for (std::int64_t row = row_begin; row < row_end; row += 32) {
+      const std::int64_t rows = row_end - row < 32 ? row_end - row : 32;
+      gather_x(job, row, 16, first, count, kStepBytes, job.scratch);
+      gather_x(job, row + 16, rows - 16, first, count, kStepBytes, job.scratch + count / kStepColumns * kStepBytes);
       memory_barrier();
       std::int64_t tile = job.tile_begin;
-      for (; tile + 2 <= job.tile_end; tile += 2)
-        rows > 16 ? block<2, 2>(job, job.scratch, row, rows, tile, first, count)
-                  : block<1, 2>(job, job.scratch, row, rows, tile, first, count);
-      if (tile < job.tile_end)
-        rows > 16 ? block<2, 1>(job, job.scratch, row, rows, tile, first, count)
-                  : block<1, 1>(job, job.scratch, row, rows, tile, first, count);
+      for (; tile + 2 <= job.tile_end; tile += 2) block<2, 2>(job, job.scratch, row, rows, tile, first, count, kStepBytes);
+      if (tile < job.tile_end) block<2, 1>(job, job.scratch, row, rows, tile, first, count, kStepBytes);
     }
   }
+}
+
+}  // namespace
+
+void linear_bf16_amx(const LinearJob& job) {
+  const std::int64_t rest = (job.row_end - job.row_begin) % 32, few = rest <= 16 ? rest : 0;
+  if (job.row_end - few > job.row_begin) many_rows(job, job.row_begin, job.row_end - few);
+  if (few > 0) few_rows(job, job.row_end - few, few);
   _tile_release();
 }
 
