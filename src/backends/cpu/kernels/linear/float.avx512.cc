@@ -6,14 +6,18 @@ namespace quern::cpu {
 namespace {
 
 template <Packing kPacking>
-inline __attribute__((always_inline)) __m512 load_column(const std::uint8_t* w, std::int64_t column) {
-  if constexpr (kPacking == Packing::f32) return _mm512_loadu_ps(w + 64 * column);
-  const __m256i half = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(w + 32 * column));
+constexpr int kColumnBytes = kPacking == Packing::f32 ? 64 : 32;
+
+template <Packing kPacking>
+inline __attribute__((always_inline)) __m512 load_column(const std::uint8_t* w) {
+  if constexpr (kPacking == Packing::f32) return _mm512_loadu_ps(w);
+  const __m256i half = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(w));
   if constexpr (kPacking == Packing::f16) return _mm512_cvtph_ps(half);
   return _mm512_castsi512_ps(_mm512_slli_epi32(_mm512_cvtepu16_epi32(half), 16));
 }
 
-// 8 sums keep two FMA pipes of latency 4 busy; a column of f16 costs both pipes a turn, so many rows share it.
+// 8 sums keep two FMA pipes of latency 4 busy; a column of f16 costs both pipes a turn, so many rows share it. Few rows wait for memory
+// instead, which prefers few tiles at once.
 template <Packing kPacking, int kRows, int kTiles>
 inline void rows_of_tiles(const LinearJob& job, std::int64_t tile, std::int64_t row) {
   const std::uint8_t* w = job.weights + tile * job.tile_bytes;
@@ -23,7 +27,11 @@ inline void rows_of_tiles(const LinearJob& job, std::int64_t tile, std::int64_t 
     for (int t = 0; t < kTiles; ++t) total[r][t] = _mm512_setzero_ps();
   for (std::int64_t k = 0; k < job.k; ++k) {
     __m512 column[kTiles];
-    for (int t = 0; t < kTiles; ++t) column[t] = load_column<kPacking>(w + t * job.tile_bytes, k);
+    for (int t = 0; t < kTiles; ++t) {
+      const std::uint8_t* from = w + t * job.tile_bytes + kColumnBytes<kPacking> * k;
+      if constexpr (kRows <= 4) _mm_prefetch(reinterpret_cast<const char*>(from + kPrefetchBytes), _MM_HINT_T0);
+      column[t] = load_column<kPacking>(from);
+    }
 #pragma GCC unroll 12
     for (int r = 0; r < kRows; ++r) {
       const __m512 value = _mm512_set1_ps(reinterpret_cast<const float*>(x + r * job.x_stride)[k]);
@@ -72,8 +80,8 @@ void loop(const LinearJob& job) {
   }
   for (; row + 8 <= job.row_end; row += 8) all_tiles<kPacking, 8, 3>(job, row);
   for (; row + 4 <= job.row_end; row += 4) all_tiles<kPacking, 4, 4>(job, row);
-  for (; row + 2 <= job.row_end; row += 2) all_tiles<kPacking, 2, 8>(job, row);
-  for (; row < job.row_end; ++row) all_tiles<kPacking, 1, 8>(job, row);
+  for (; row + 2 <= job.row_end; row += 2) all_tiles<kPacking, 2, 4>(job, row);
+  for (; row < job.row_end; ++row) all_tiles<kPacking, 1, 4>(job, row);
 }
 
 }  // namespace
