@@ -88,6 +88,9 @@ std::int64_t run_time(clockid_t clock) {
 
 std::atomic<unsigned> default_workers{0};
 
+// Of a node: each worker looks at each team's share of each step, so more of them would cost more than they save.
+constexpr unsigned kMostTeams = 4;
+
 }  // namespace
 
 ThreadPool::ThreadPool(unsigned workers) : ThreadPool(workers, read_topology("/sys/devices/system", allowed_cpus())) {}
@@ -97,9 +100,7 @@ ThreadPool::ThreadPool(unsigned workers, const Topology& topology) {
   try {
     workers_ = std::make_unique<Worker[]>(workers);
     const std::vector<int> nodes = spread_workers(topology, workers);
-    for (unsigned w = 0; w < workers; ++w)  // a node without a worker does not count
-      worker_nodes_.push_back(w == 0 ? 0 : worker_nodes_.back() + (nodes[w] != nodes[w - 1] ? 1 : 0));
-    nodes_ = static_cast<unsigned>(worker_nodes_.back()) + 1;
+    make_teams(nodes);
     threads_.reserve(workers - 1);
     for (unsigned w = 1; w < workers; ++w)
       threads_.emplace_back([this, w, near = topology.nodes > 1 ? topology.cpus_of(nodes[w]) : std::vector<int>()] {
@@ -116,6 +117,36 @@ ThreadPool::ThreadPool(unsigned workers, const Topology& topology) {
 
 ThreadPool::~ThreadPool() { stop(); }
 
+/// `nodes`: of each worker, ascending.
+void ThreadPool::make_teams(const std::vector<int>& nodes) {
+  std::vector<unsigned> team_nodes;
+  for (auto begin = nodes.begin(); begin != nodes.end(); ++nodes_) {
+    const auto end = std::upper_bound(begin, nodes.end(), *begin);
+    const auto count = static_cast<unsigned>(end - begin), teams = std::min(count, kMostTeams);
+    for (unsigned w = 0; w < count; ++w) worker_teams_.push_back(static_cast<int>(team_nodes.size() + w * teams / count));
+    team_nodes.insert(team_nodes.end(), teams, nodes_);
+    begin = end;
+  }
+  const auto teams = static_cast<unsigned>(team_nodes.size());
+  claim_order_.resize(teams);
+  for (unsigned own = 0; own < teams; ++own) {
+    std::vector<unsigned>& order = claim_order_[own];
+    for (const bool near : {true, false})
+      for (unsigned i = 0; i < teams; ++i)
+        if (const unsigned team = (own + i) % teams; (team_nodes[team] == team_nodes[own]) == near) order.push_back(team);
+  }
+}
+
+std::optional<std::uint32_t> ThreadPool::likely_task(std::uint32_t tasks, unsigned worker, std::uint32_t before) const {
+  const int team = worker_teams_[worker];
+  const auto [first, last] = std::equal_range(worker_teams_.begin(), worker_teams_.end(), team);
+  const auto mates = static_cast<std::uint32_t>(last - first), index = worker - static_cast<std::uint32_t>(first - worker_teams_.begin());
+  const Share share = share_of_group(tasks, worker_teams_, team);
+  const std::uint64_t from_end = index + std::uint64_t{mates} * before;
+  if (from_end >= share.end - share.begin) return std::nullopt;
+  return share.end - 1 - static_cast<std::uint32_t>(from_end);
+}
+
 void ThreadPool::stop() {
   stop_.store(true);
   number_.fetch_add(2);
@@ -123,7 +154,7 @@ void ThreadPool::stop() {
   for (std::thread& t : threads_) t.join();
 }
 
-void ThreadPool::walk(std::span<const Step> steps, Task task, void* context, unsigned max_workers) {
+void ThreadPool::walk(std::span<const Step> steps, Task task, void* context, unsigned max_workers, Meanwhile meanwhile) {
   if (steps.empty()) return;
   if (thread_local bool asked = false; max_workers > 1 && !asked && !threads_.empty()) {
     asked = true;
@@ -134,36 +165,40 @@ void ThreadPool::walk(std::span<const Step> steps, Task task, void* context, uns
   if (steps.size() > board_size_) {
     board_size_ = steps.size() + steps.size() / 2;
     boards_.push_back(std::make_unique<Board>(
-        Board{std::make_unique<Progress[]>(board_size_), nodes_ > 1 ? std::make_unique<Queue[]>(board_size_ * (nodes_ - 1)) : nullptr}));
+        Board{std::make_unique<Progress[]>(board_size_), std::make_unique<Queue[]>(board_size_ * (claim_order_.size() - 1))}));
   }
   const std::uint32_t number = number_.load(std::memory_order_relaxed) + 2;
   number_.store(number - 1, std::memory_order_relaxed);
   std::atomic_thread_fence(std::memory_order_seq_cst);
   const Board& board = *boards_.back();
+  const std::size_t teams = claim_order_.size();
   for (std::size_t i = 0; i < steps.size(); ++i) {
     board.steps[i].wait_for.store(steps[i].wait_for, std::memory_order_relaxed);
     board.steps[i].unfinished.store(word(number, steps[i].tasks), std::memory_order_relaxed);
-    for (unsigned node = 1; node < nodes_; ++node) {
-      const Share share = share_of_node(steps[i].tasks, worker_nodes_, static_cast<int>(node));
-      Queue& queue = board.queues[i * (nodes_ - 1) + node - 1];
+    for (std::size_t team = 1; team < teams; ++team) {
+      const Share share = share_of_group(steps[i].tasks, worker_teams_, static_cast<int>(team));
+      Queue& queue = board.queues[i * (teams - 1) + team - 1];
       queue.first.store(share.begin, std::memory_order_relaxed);
       queue.unclaimed.store(word(number, share.end - share.begin), std::memory_order_release);
     }
-    const std::uint32_t of_first_node = nodes_ > 1 ? share_of_node(steps[i].tasks, worker_nodes_, 0).end : steps[i].tasks;
-    board.steps[i].unclaimed.store(word(number, of_first_node), std::memory_order_release);
+    board.steps[i].unclaimed.store(word(number, share_of_group(steps[i].tasks, worker_teams_, 0).end), std::memory_order_release);
   }
-  const Walk walk{number, static_cast<std::uint32_t>(steps.size()), &board, task, context};
+  const Walk walk{number, static_cast<std::uint32_t>(steps.size()), &board, task, meanwhile, context};
   announced_steps_.store(walk.steps, std::memory_order_relaxed);
   announced_workers_.store(max_workers, std::memory_order_relaxed);
   announced_board_.store(&board, std::memory_order_relaxed);
   announced_task_.store(task, std::memory_order_relaxed);
+  announced_meanwhile_.store(meanwhile, std::memory_order_relaxed);
   announced_context_.store(context, std::memory_order_relaxed);
   // Sequentially consistent: notify_all looks for sleepers, and a look that overtakes the store misses one that is just going to sleep.
   number_.store(number, std::memory_order_seq_cst);
   if (max_workers > 1) number_.notify_all();
 
   take_part(walk, 0);
-  for (std::uint32_t s = 0; s < walk.steps; ++s) wait_until_done(walk, s, 0);
+  for (std::uint32_t s = 0; s < walk.steps; ++s) wait_until_done(walk, s, walk.steps, 0);
+  if (meanwhile == nullptr) return;
+  for (unsigned w = 1; w < workers(); ++w)  // one may still do something meanwhile
+    while (!spin(kSpin, [&] { return !workers_[w].in_task.load(std::memory_order_seq_cst); })) fetch_workers_put_aside(0);
 }
 
 void ThreadPool::worker_loop(unsigned worker) {
@@ -179,8 +214,12 @@ void ThreadPool::worker_loop(unsigned worker) {
       continue;
     }
     if (stop_.load()) return;
-    const Walk walk{number, announced_steps_.load(std::memory_order_relaxed), announced_board_.load(std::memory_order_relaxed),
-                    announced_task_.load(std::memory_order_relaxed), announced_context_.load(std::memory_order_relaxed)};
+    const Walk walk{number,
+                    announced_steps_.load(std::memory_order_relaxed),
+                    announced_board_.load(std::memory_order_relaxed),
+                    announced_task_.load(std::memory_order_relaxed),
+                    announced_meanwhile_.load(std::memory_order_relaxed),
+                    announced_context_.load(std::memory_order_relaxed)};
     const unsigned max_workers = announced_workers_.load(std::memory_order_relaxed);
     std::atomic_thread_fence(std::memory_order_acquire);
     if (number_.load(std::memory_order_relaxed) != number) continue;  // another walk was announced while we read
@@ -191,23 +230,23 @@ void ThreadPool::worker_loop(unsigned worker) {
 
 void ThreadPool::take_part(const Walk& walk, unsigned worker) {
   std::int32_t done = 0;  // steps [0, done) are known to be done
-  const auto own = static_cast<unsigned>(worker_nodes_[worker]);
+  const std::vector<unsigned>& teams = claim_order_[static_cast<std::size_t>(worker_teams_[worker])];
   for (std::uint32_t s = 0; s < walk.steps; ++s)
-    for (unsigned i = 0; i < nodes_; ++i)
-      if (!take_tasks(walk, s, (own + i) % nodes_, worker, done)) return;
+    for (const unsigned team : teams)
+      if (!take_tasks(walk, s, team, worker, done)) return;
 }
 
-/// What is left of a node's share of a step. False when the walk is over.
-bool ThreadPool::take_tasks(const Walk& walk, std::uint32_t s, unsigned node, unsigned worker, std::int32_t& done) {
+/// What is left of a team's share of a step. False when the walk is over.
+bool ThreadPool::take_tasks(const Walk& walk, std::uint32_t s, unsigned team, unsigned worker, std::int32_t& done) {
   Progress& p = walk.board->steps[s];
-  Queue* queue = node == 0 ? nullptr : &walk.board->queues[s * (nodes_ - 1) + node - 1];
+  Queue* queue = team == 0 ? nullptr : &walk.board->queues[s * (claim_order_.size() - 1) + team - 1];
   std::atomic<std::uint64_t>& unclaimed_tasks = queue == nullptr ? p.unclaimed : queue->unclaimed;
   std::uint64_t unclaimed = unclaimed_tasks.load(std::memory_order_acquire);
   for (;;) {
     if (number_of(unclaimed) != walk.number) return false;
     if (count_of(unclaimed) == 0) return true;
     for (const std::int32_t needed = p.wait_for.load(std::memory_order_relaxed); done <= needed; ++done)
-      if (!wait_until_done(walk, static_cast<std::uint32_t>(done), worker)) return false;
+      if (!wait_until_done(walk, static_cast<std::uint32_t>(done), s, worker)) return false;
     if (!unclaimed_tasks.compare_exchange_weak(unclaimed, unclaimed - 1, std::memory_order_acq_rel, std::memory_order_acquire)) continue;
     const std::uint32_t first = queue == nullptr ? 0 : queue->first.load(std::memory_order_relaxed);
     workers_[worker].in_task.store(true, std::memory_order_relaxed);
@@ -259,12 +298,19 @@ void ThreadPool::fetch_workers_put_aside(unsigned worker) {
 }
 
 /// False when the walk is over (it was left behind by a worker that came late).
-bool ThreadPool::wait_until_done(const Walk& walk, std::uint32_t step, unsigned worker) {
+bool ThreadPool::wait_until_done(const Walk& walk, std::uint32_t step, std::uint32_t next, unsigned worker) {
   std::uint64_t unfinished = 0;
   const auto settled = [&] {
     unfinished = walk.board->steps[step].unfinished.load(std::memory_order_seq_cst);
     return count_of(unfinished) == 0 || number_of(unfinished) != walk.number;
   };
+  if (walk.meanwhile != nullptr && next < walk.steps) {
+    // The walk does not return while this is set, and it cannot have returned where a step is not done: both in one order for all.
+    workers_[worker].in_task.store(true, std::memory_order_seq_cst);
+    while (!settled() && walk.meanwhile(walk.context, next, worker)) {
+    }
+    workers_[worker].in_task.store(false, std::memory_order_seq_cst);
+  }
   while (!settled() && !spin(kSpin, settled)) {
     fetch_workers_put_aside(worker);
     sleepers_.fetch_add(1, std::memory_order_seq_cst);

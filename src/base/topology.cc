@@ -99,11 +99,11 @@ std::vector<int> spread_workers(const Topology& topology, unsigned workers) {
   return nodes;
 }
 
-Share share_of_node(std::uint32_t count, std::span<const int> worker_nodes, int node) {
-  const auto [first, last] = std::equal_range(worker_nodes.begin(), worker_nodes.end(), node);
+Share share_of_group(std::uint32_t count, std::span<const int> worker_groups, int group) {
+  const auto [first, last] = std::equal_range(worker_groups.begin(), worker_groups.end(), group);
   const auto bound = [&](auto workers_before) {
-    return static_cast<std::uint32_t>(std::uint64_t{count} * static_cast<std::uint64_t>(workers_before - worker_nodes.begin()) /
-                                      worker_nodes.size());
+    return static_cast<std::uint32_t>(std::uint64_t{count} * static_cast<std::uint64_t>(workers_before - worker_groups.begin()) /
+                                      worker_groups.size());
   };
   return {bound(first), bound(last)};
 }

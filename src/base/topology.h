@@ -31,11 +31,11 @@ std::vector<int> parse_cpu_list(const std::string& text);
 /// The node of each of `workers` workers, in order, spread over the cores evenly: as many on a node as it has cores, in proportion.
 std::vector<int> spread_workers(const Topology& topology, unsigned workers);
 
-/// Of `count` things that all nodes share, those [begin, end) of one node: in proportion to its workers, each on exactly one node.
-/// `worker_nodes` ascending, as spread_workers gives them.
+/// Of `count` things that groups of workers share, those [begin, end) of one group: in proportion to its workers. `worker_groups`: the
+/// group of each worker, ascending, as spread_workers gives their nodes.
 struct Share {
   std::uint32_t begin, end;
 };
-Share share_of_node(std::uint32_t count, std::span<const int> worker_nodes, int node);
+Share share_of_group(std::uint32_t count, std::span<const int> worker_groups, int group);
 
 }  // namespace quern

@@ -38,6 +38,7 @@ class Binding {
   std::vector<ThreadPool::Step> steps_;
   std::vector<ThreadPool::Step> walk_;     // what the pool walks: steps, small neighbours joined
   std::vector<std::uint32_t> walk_first_;  // the first step of each of them, and the number of steps
+  std::vector<std::uint32_t> readers_;     // of each of them: the next step from there on whose kernel reads constants
   std::vector<std::int64_t> units_;        // of each step, divided evenly among its tasks
   std::uint64_t last_used_ = 0;
 };
@@ -72,6 +73,13 @@ class Session {
     std::int64_t stride = 0;
   };
   void run_task(std::uint32_t step, std::uint32_t task, unsigned worker) const noexcept;
+  /// How far a worker has come with fetching what its first tasks of a step will read.
+  struct alignas(64) Ahead {
+    std::uint32_t step = ~0u, tasks = 0;  // tasks: of it, fetched as a whole
+    std::int64_t fetched = 0;             // bytes of the step
+    std::size_t piece = 0, offset = 0;    // of the task
+  };
+  bool fetch_ahead(std::uint32_t joined, unsigned worker) noexcept;
   static void run_joined(void* context, std::uint32_t joined, std::uint32_t task, unsigned worker) noexcept;
   static void run_joined_in_profile(void* context, std::uint32_t joined, std::uint32_t task, unsigned worker) noexcept;
   Binding* find(std::span<const std::int64_t> values) const;
@@ -85,6 +93,7 @@ class Session {
   std::int64_t arena_capacity_ = 0, scratch_capacity_ = 0, scratch_stride_ = 0;
   std::uint64_t clock_ = 0;
   Binding* running_ = nullptr;
+  std::unique_ptr<Ahead[]> ahead_;  // by worker
   Profile* profile_ = nullptr;
 };
 

@@ -241,6 +241,68 @@ TEST(ThreadPool, workers_begin_with_the_share_of_their_node_and_help_others_in_t
   EXPECT_GE(seen.first_task[3], 75u);
 }
 
+TEST(ThreadPool, likely_tasks_of_all_workers_are_all_tasks) {
+  for (const unsigned workers : {1u, 2u, 3u, 7u, 12u})
+    for (const int nodes : {1, 2}) {
+      Topology topology;
+      for (int core = 0; core < 4; ++core) topology.cores.push_back({{}, core * nodes / 4});
+      topology.nodes = nodes;
+      const ThreadPool pool(workers, topology);
+      for (const std::uint32_t tasks : {1u, 2u, 8u, 29u}) {
+        std::vector<int> times(tasks, 0);
+        for (unsigned w = 0; w < workers; ++w)
+          for (std::uint32_t before = 0; const auto task = pool.likely_task(tasks, w, before); ++before) ++times[*task];
+        EXPECT_EQ(times, std::vector<int>(tasks, 1)) << workers << " workers, " << nodes << " nodes";
+      }
+    }
+}
+
+TEST(ThreadPool, a_worker_alone_takes_the_tasks_that_are_likely) {
+  ThreadPool pool(1);
+  struct Seen {
+    std::vector<std::uint32_t> tasks;
+  } seen;
+  const ThreadPool::Step step{9, -1};
+  pool.walk(
+      {&step, 1},
+      [](void* context, std::uint32_t, std::uint32_t task, unsigned) noexcept { static_cast<Seen*>(context)->tasks.push_back(task); },
+      &seen);
+  ASSERT_EQ(seen.tasks.size(), 9u);
+  for (std::uint32_t i = 0; i < 9; ++i) EXPECT_EQ(pool.likely_task(9, 0, i), seen.tasks[i]);
+}
+
+TEST(ThreadPool, nobody_does_anything_meanwhile_when_the_walk_has_returned) {
+  ThreadPool pool(4);
+  struct Seen {
+    std::atomic<bool> walking{false};
+    std::atomic<int> inside{0}, calls{0}, late{0};
+  } seen;
+  std::vector<ThreadPool::Step> steps;
+  for (int s = 0; s < 20; ++s) steps.push_back({s % 2 == 0 ? 1u : 6u, s - 1});
+  for (int i = 0; i < 500; ++i) {
+    seen.walking = true;
+    pool.walk(
+        steps,
+        [](void*, std::uint32_t, std::uint32_t, unsigned) noexcept {
+          for (volatile int spin = 0; spin < 200; spin = spin + 1) {
+          }
+        },
+        &seen, ~0u,
+        [](void* context, std::uint32_t step, unsigned) noexcept {
+          auto& s = *static_cast<Seen*>(context);
+          ++s.inside;
+          if (!s.walking || step == 0) ++s.late;
+          const bool more = ++s.calls % 7 != 0;
+          --s.inside;
+          return more;
+        });
+    EXPECT_EQ(seen.inside, 0);
+    seen.walking = false;
+  }
+  EXPECT_GT(seen.calls, 0);
+  EXPECT_EQ(seen.late, 0);
+}
+
 TEST(ThreadPool, workers_of_a_machine_with_one_node_run_where_the_process_may) {
   const std::vector<int> cpus = allowed_cpus();
   ThreadPool pool(2);

@@ -101,7 +101,7 @@ TEST(ShareOfNode, everything_has_one_node_in_proportion_to_its_workers) {
     for (const std::uint32_t count : {0u, 1u, 15u, 16u, 17u, 576u, 49152u, 4294967295u}) {
       std::uint32_t next = 0;
       for (int node = 0; node <= nodes.back(); ++node) {
-        const Share share = share_of_node(count, nodes, node);
+        const Share share = share_of_group(count, nodes, node);
         ASSERT_EQ(share.begin, next) << "nothing is missing or had twice";
         ASSERT_LE(share.begin, share.end);
         const auto workers = double(std::count(nodes.begin(), nodes.end(), node));

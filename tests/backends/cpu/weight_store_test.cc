@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cstring>
 #include <random>
 #include <vector>
@@ -131,6 +132,57 @@ TEST(WeightStore, an_embedding_gives_the_same_bits_from_a_table_that_a_product_h
     ops::embedding.reference(call);
     EXPECT_EQ(0, std::memcmp(out.data(), expected.data(), out.size() * sizeof(float))) << ir::name(type);
   }
+}
+
+/// The bytes that the units of a step read, asked for in `tasks` equal parts, each once.
+std::int64_t constant_bytes(const plan::Kernel& kernel, const ir::Call& call, std::int64_t tasks) {
+  const std::int64_t units = kernel.split(call).units;
+  std::vector<std::span<const std::byte>> pieces;
+  for (std::int64_t task = 0; task < tasks; ++task)
+    for (std::size_t i = 0;; ++i) {
+      const auto piece = kernel.constants(call, units * task / tasks, units * (task + 1) / tasks, i);
+      if (piece.empty()) break;
+      pieces.push_back(piece);
+    }
+  std::ranges::sort(pieces, {}, [](const auto& piece) { return piece.data(); });
+  std::int64_t bytes = 0;
+  for (std::size_t i = 0; i < pieces.size(); ++i) {
+    if (i > 0 && pieces[i - 1].data() + pieces[i - 1].size() > pieces[i].data()) return -1;
+    bytes += std::int64_t(pieces[i].size());
+  }
+  return bytes;
+}
+
+TEST(WeightStore, tasks_of_products_say_which_weights_they_will_read) {
+  for (const bool gated : {false, true})
+    for (const std::int64_t n : {16, 64, 1000}) {
+      if (gated && n % 32 != 0) continue;
+      Weights weights;
+      weights.add(ir::DType::q8_0, n, 64);
+      weights.add(ir::DType::q8_0, gated ? n : 48, 64);
+      ir::Value* x = weights.graph.add_input("x", {ir::DType::a8, {ir::Dim::symbol("m"), 64}});
+      const ir::Node* node =
+          gated ? weights.graph.append(ops::linear_glu, {x, weights.values[0], weights.values[1]}, {{"activation", "silu"}})
+                : weights.graph.append(ops::linear, {x, weights.values[0], weights.values[1]}, {{"outputs", std::int64_t{2}}});
+      CpuBackend backend;
+      const auto kernel = backend.lower(*node);
+      backend.finish();
+      std::int64_t bytes = 0;
+      for (ir::Value* const& w : weights.values) {
+        WeightStore store;
+        const PackedWeights packed = store.packed({&w, 1}, ir::DType::a8)[0];
+        store.fill();
+        bytes += packed.bytes();
+      }
+      ir::TensorView view;
+      view.dtype = ir::DType::a8;
+      view.rank = 2;
+      view.dims[0] = 1;
+      view.dims[1] = 64;
+      const std::vector<const ir::TensorView*> views(5, &view);
+      const ir::Call call{node, views.data(), views.data() + 3, nullptr};
+      for (const std::int64_t tasks : {1, 2, 5, 64}) EXPECT_EQ(constant_bytes(*kernel, call, tasks), bytes) << gated << ' ' << n;
+    }
 }
 
 }  // namespace

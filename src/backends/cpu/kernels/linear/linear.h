@@ -34,6 +34,11 @@ class PackedWeights {
   ir::DType x_type() const { return x_type_; }
   /// Null of unpacked() ones.
   const std::uint8_t* data() const { return data_.get(); }
+  /// The bytes of tiles [begin, end); none of unpacked() ones.
+  std::span<const std::byte> tile_data(std::int64_t begin, std::int64_t end) const {
+    if (data_ == nullptr) return {};
+    return {reinterpret_cast<const std::byte*>(data_.get()) + begin * tile_bytes(), static_cast<std::size_t>((end - begin) * tile_bytes())};
+  }
   /// All bytes, to be written by whoever fills them in place of pack_tiles().
   std::span<std::byte> writable() { return {reinterpret_cast<std::byte*>(data_.get()), static_cast<std::size_t>(bytes())}; }
 

@@ -50,6 +50,17 @@ class LinearKernel final : public plan::Kernel {
     return {units.count(), nanoseconds / double(units.tiles)};
   }
   std::int64_t scratch_bytes(const ir::Call&) const override { return most_scratch(weights_); }
+  std::span<const std::byte> constants(const ir::Call& call, std::int64_t begin, std::int64_t end, std::size_t i) const noexcept override {
+    if (i >= weights_.size() || linear_units(weights_, call.in(0).dims[0]).row_blocks != 1) return {};
+    for (const PackedWeights& w : weights_) {
+      const std::int64_t last = std::min(end, w.tiles());
+      if (begin < last && i-- == 0) return w.tile_data(begin, last);
+      begin = std::max<std::int64_t>(begin - w.tiles(), 0);
+      end -= w.tiles();
+      if (end <= 0) break;
+    }
+    return {};
+  }
   void run(const ir::Call& call, std::int64_t begin, std::int64_t end, std::byte* scratch) const noexcept override {
     float* y[kMaxWeights];
     for (std::size_t i = 0; i < weights_.size(); ++i) y[i] = call.out(i).as<float>();
@@ -85,6 +96,10 @@ class LinearGluKernel final : public plan::Kernel {
   }
   std::int64_t scratch_bytes(const ir::Call& call) const override {
     return products_at() + 2 * kUnitColumns * most_units(rows_of(call)) * rows_of(call) * std::int64_t{sizeof(float)};
+  }
+  std::span<const std::byte> constants(const ir::Call& call, std::int64_t begin, std::int64_t end, std::size_t i) const noexcept override {
+    if (i >= 2 || linear_units(weights_, call.in(0).dims[0]).row_blocks != 1) return {};
+    return weights_[i].tile_data(begin * kUnitTiles, std::min(end * kUnitTiles, weights_[i].tiles()));
   }
   void run(const ir::Call& call, std::int64_t begin, std::int64_t end, std::byte* scratch) const noexcept override {
     const std::int64_t m = call.in(0).dims[0], n = weights_[0].n(), across = units_across(), most = most_units(rows_of(call));
