@@ -32,8 +32,8 @@ class Kernel {
   /// What must run when all units have, on the same call and workspace, as a step of its own: for work that only pays where it is cut finer
   /// than the outputs are. Null: nothing. Asked once, when the kernel takes its place in a program.
   virtual std::unique_ptr<Kernel> second() const { return nullptr; }
-  /// Memory that units [begin, end) read whatever the inputs say, such as weights: piece `i` of it, empty past the last. A worker that waits
-  /// for earlier steps fetches it into its cache meanwhile.
+  /// Memory that units [begin, end) read whatever the inputs say, such as weights: piece `i` of it, empty past the last. A worker that
+  /// waits for earlier steps fetches it into its cache meanwhile.
   virtual std::span<const std::byte> constants(const ir::Call&, std::int64_t, std::int64_t, std::size_t) const noexcept { return {}; }
   /// Computes units [begin, end). What a unit writes depends on the inputs alone, never on which units run together (promise 1).
   virtual void run(const ir::Call& call, std::int64_t begin, std::int64_t end, std::byte* scratch) const noexcept = 0;
