@@ -26,7 +26,7 @@
 namespace quern::cli {
 namespace {
 
-using Json = nlohmann::ordered_json;
+using Json = nlohmann::ordered_json;  // linear in the keys for each: for what is printed, never for what is read
 using tokenizers::Id;
 using tokenizers::Tokenizer;
 
@@ -53,12 +53,12 @@ Json to_json(const Tokenizer& tokenizer, const tokenizers::LocatedIds& located) 
 }
 
 /// The text of a line: a JSON string, or {"bytes": […]} for one that is not UTF-8.
-std::optional<std::string> text_of(const Json& line) {
+std::optional<std::string> text_of(const nlohmann::json& line) {
   if (line.is_string()) return line.get<std::string>();
   const auto bytes = line.is_object() ? line.find("bytes") : line.end();
   if (!line.is_object() || bytes == line.end() || !bytes->is_array()) return std::nullopt;
   std::string text;
-  for (const Json& byte : *bytes) {
+  for (const nlohmann::json& byte : *bytes) {
     if (!byte.is_number_unsigned() || byte.get<std::uint64_t>() > 255) return std::nullopt;
     text.push_back(static_cast<char>(byte.get<std::uint64_t>()));
   }
@@ -70,10 +70,10 @@ void tokenize_lines(const Tokenizer& tokenizer, tokenizers::EncodeOptions encode
   std::size_t number = 0;
   for (std::string line; std::getline(std::cin, line);) {
     ++number;
-    const Json text = Json::parse(line, nullptr, false);
+    const auto text = nlohmann::json::parse(line, nullptr, false);
     if (text.is_array()) {
       std::vector<Id> ids;
-      for (const Json& id : text)
+      for (const nlohmann::json& id : text)
         ids.push_back(id.is_number_unsigned() ? static_cast<Id>(std::min<std::uint64_t>(id.get<std::uint64_t>(), INT32_MAX)) : -1);
       print(dump({{"text", tokenizer.decode(ids, {.skip_special = !encode.parse_special})}}));
       continue;

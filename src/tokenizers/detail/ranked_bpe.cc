@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <exception>
+#include <future>
 #include <thread>
 
 #include "base/error.h"
@@ -13,6 +14,7 @@
 namespace quern::tokenizers::detail {
 
 constexpr std::size_t kLongestCharacter = 4;  // bytes
+constexpr std::size_t kManyMerges = 1 << 15;  // that are worth a thread
 
 RankedBpe::RankedBpe(const Spec& spec, const PreTokenizerRow& row)
     : Tokenizer(spec),
@@ -34,19 +36,24 @@ void RankedBpe::Scratch::trim() {
 
 void RankedBpe::read_vocabulary(const Spec& spec) {
   std::vector<bool> found = read_tokens();
+  PageVector<ResolvedMerge> merges;
   {
     TokenIndex spelled(size());  // merges name tokens as they are spelled
     if (const std::size_t duplicates = spelled.add_all(texts_, found); duplicates > 0) {
       notes_.push_back(fmt::format("{} tokens have the same text as another; text becomes the last of them", duplicates));
       for (std::size_t i = 0; i < size(); ++i) found[i] = found[i] && spelled.find(texts_[i], texts_) == static_cast<Id>(i);
     }
-    read_merges(spec, spelled, found);
+    merges = read_merges(spec, spelled, found);
   }
+  // By a second thread where there are many.
+  auto table = std::async(merges.size() >= kManyMerges ? std::launch::async | std::launch::deferred : std::launch::deferred,
+                          [&] { return MergeTable(size(), merges, MergeTable::Which::first); });
   // Where merges make the words, text is only looked for by character.
   if (!ignore_merges_)
     for (std::size_t i = 0; i < size(); ++i) found[i] = found[i] && token_bytes_[i].size() <= kLongestCharacter;
   index_ = TokenIndex(static_cast<std::size_t>(std::count(found.begin(), found.end(), true)));
   index_.add_all(token_bytes_, found);
+  merges_ = table.get();
 }
 
 std::vector<bool> RankedBpe::read_tokens() {
@@ -71,9 +78,8 @@ std::vector<bool> RankedBpe::read_tokens() {
   return found;
 }
 
-void RankedBpe::read_merges(const Spec& spec, const TokenIndex& spelled, const std::vector<bool>& found) {
-  MergeReader reader(texts_, spelled, found);
-  reader.reserve(spec.merges.size());
+PageVector<ResolvedMerge> RankedBpe::read_merges(const Spec& spec, const TokenIndex& spelled, const std::vector<bool>& found) {
+  MergeReader reader(texts_, spelled, found, spec.merges.size());
   for (std::size_t rank = 0; rank < spec.merges.size(); ++rank) {
     const std::string_view merge = spec.merges[rank];
     const std::size_t space = merge.find(' ', 1);
@@ -83,7 +89,7 @@ void RankedBpe::read_merges(const Spec& spec, const TokenIndex& spelled, const s
     }
     reader.add(merge.substr(0, space), merge.substr(space + 1));
   }
-  const PageVector<ResolvedMerge> merges = reader.finish();
+  PageVector<ResolvedMerge> merges = reader.finish();
   std::size_t skipped = 0, first_skipped = 0;
   for (std::size_t rank = merges.size(); rank-- > 0;)
     if (merges[rank].left < 0) ++skipped, first_skipped = rank;
@@ -91,7 +97,7 @@ void RankedBpe::read_merges(const Spec& spec, const TokenIndex& spelled, const s
     notes_.push_back(fmt::format("{} merges name or make no ordinary token and are skipped; the first is merge {} '{}'", skipped,
                                  first_skipped, spec.merges[first_skipped].substr(0, 80)));
   }
-  merges_ = MergeTable(size(), merges, MergeTable::Which::first);
+  return merges;
 }
 
 std::string_view RankedBpe::composed(std::string_view text, Scratch& scratch) const {

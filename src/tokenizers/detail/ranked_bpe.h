@@ -64,7 +64,7 @@ class RankedBpe : public Tokenizer {
   std::string_view composed(std::string_view text, Scratch& scratch) const;
   /// Returns which tokens text may become.
   std::vector<bool> read_tokens();
-  void read_merges(const Spec& spec, const TokenIndex& spelled, const std::vector<bool>& found);
+  PageVector<ResolvedMerge> read_merges(const Spec& spec, const TokenIndex& spelled, const std::vector<bool>& found);
 };
 
 }  // namespace quern::tokenizers::detail

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <deque>
+#include <future>
 #include <limits>
 #include <optional>
 #include <span>
@@ -18,6 +19,7 @@ namespace {
 
 constexpr std::int64_t kMaxId = (1 << 24) - 1;  // ids are places in an array: the largest vocabularies have 2^18
 constexpr std::size_t kMaxAdded = 1 << 18;
+constexpr std::size_t kManyMerges = 1 << 15;  // that are worth a thread
 
 struct AddedJson {
   AddedTokens::Token token;
@@ -80,12 +82,13 @@ class ModelJson {
       json_.skip();
     });
     if (type_.empty()) type_ = !scores_.empty() ? "Unigram" : merges_at_ ? "BPE" : max_characters_ ? "WordPiece" : "WordLevel";
-    if (merges_at_ && !merges_) {
+    if (merges_at_ && !merges_.valid()) {
       const std::size_t end = json_.offset();
       json_.seek(*merges_at_);
       read_merges();
       json_.seek(end);
     }
+    if (!indexed_) vocabulary_.index();
   }
 
   const Vocabulary& vocabulary() const { return vocabulary_; }
@@ -99,7 +102,7 @@ class ModelJson {
       bpe_.unknown = unknown_;
       bpe_.prefix = prefix_;
       return make_bpe_model(std::move(vocabulary_),
-                            merges_ ? std::move(*merges_) : MergeTable(vocabulary_.size(), {}, MergeTable::Which::last), bpe_);
+                            merges_.valid() ? merges_.get() : MergeTable(vocabulary_.size(), {}, MergeTable::Which::last), bpe_);
     }
     if (type_ == "WordPiece") return make_word_piece_model(std::move(vocabulary_), {unknown_, prefix_, max_characters_.value_or(100)});
     if (type_ == "WordLevel") return make_word_level_model(std::move(vocabulary_), unknown_);
@@ -115,6 +118,7 @@ class ModelJson {
 
  private:
   void read_vocabulary() {
+    if (has_vocabulary_) json_.fail("a second vocabulary");  // merges may have been read by the first
     PageVector<std::string_view> tokens;
     std::vector<bool> present;
     std::deque<std::string> unescaped;  // tokens that are not spelled in the file as they are
@@ -156,7 +160,7 @@ class ModelJson {
     // An id far above the count would take memory for nothing.
     const auto count = static_cast<std::size_t>(std::count(present.begin(), present.end(), true));
     if (tokens.size() > 4 * count + (1 << 20)) json_.fail("ids are much larger than the vocabulary");
-    vocabulary_ = Vocabulary(tokens, std::move(present));
+    vocabulary_ = Vocabulary(tokens, std::move(present), false);
     has_vocabulary_ = true;
   }
 
@@ -167,8 +171,8 @@ class ModelJson {
 
   void read_merges() {
     const std::size_t begin = json_.offset();
-    MergeReader reader = vocabulary_.merge_reader();
-    reader.reserve(json_.rest().size() / std::string_view(R"("a b",)").size());
+    MergeReader reader = vocabulary_.merge_reader(json_.rest().size() / std::string_view(R"("a b",)").size() + 1);
+    indexed_ = true;
     const auto add = [&](std::string_view left, std::string_view right) {
       if (right.size() < prefix_.size()) json_.fail("a merge whose right half lacks the prefix of continuing tokens");
       reader.add(left, right, prefix_.size());
@@ -194,10 +198,13 @@ class ModelJson {
       if (n != 2) json_.fail("a merge is of two tokens");
       add(parts[0], parts[1]);
     });
-    const PageVector<ResolvedMerge> merges = reader.finish();
+    PageVector<ResolvedMerge> merges = reader.finish();
     const auto none = std::find_if(merges.begin(), merges.end(), [](const ResolvedMerge& merge) { return merge.left < 0; });
     if (none != merges.end()) fail_merge(begin, none - merges.begin());
-    merges_.emplace(vocabulary_.size(), merges, MergeTable::Which::last);
+    // By a second thread, while this one makes what has nothing to do with merges.
+    merges_ =
+        std::async(merges.size() >= kManyMerges ? std::launch::async | std::launch::deferred : std::launch::deferred,
+                   [tokens = vocabulary_.size(), all = std::move(merges)] { return MergeTable(tokens, all, MergeTable::Which::last); });
   }
 
   [[noreturn]] void fail_merge(std::size_t array, std::ptrdiff_t which) {
@@ -221,7 +228,8 @@ class ModelJson {
   Vocabulary vocabulary_;
   bool has_vocabulary_ = false;
   std::vector<double> scores_;
-  std::optional<MergeTable> merges_;
+  bool indexed_ = false;
+  std::future<MergeTable> merges_;
 };
 
 /// The tokens of the model and the added ones, by id.

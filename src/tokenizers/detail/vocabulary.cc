@@ -10,7 +10,8 @@ namespace quern::tokenizers::detail {
 
 WordModel::~WordModel() = default;
 
-Vocabulary::Vocabulary(std::span<const std::string_view> tokens, std::vector<bool> present) : present_(std::move(present)), index_(0) {
+Vocabulary::Vocabulary(std::span<const std::string_view> tokens, std::vector<bool> present, bool indexed)
+    : present_(std::move(present)), index_(0) {
   std::size_t bytes = 0;
   for (const std::string_view token : tokens) bytes += token.size();
   if (bytes > std::numeric_limits<std::uint32_t>::max())
@@ -18,7 +19,7 @@ Vocabulary::Vocabulary(std::span<const std::string_view> tokens, std::vector<boo
   texts_.reserve(tokens.size(), bytes);
   for (const std::string_view token : tokens) texts_.add(token);
   count_ = static_cast<std::size_t>(std::count(present_.begin(), present_.end(), true));
-  index();
+  if (indexed) index();
 }
 
 void Vocabulary::index() {

@@ -20,21 +20,25 @@ namespace quern::tokenizers::detail {
 class Vocabulary {
  public:
   Vocabulary() : index_(0) {}
-  /// `tokens` by id. Ids without a token, by `present`, are not found.
-  Vocabulary(std::span<const std::string_view> tokens, std::vector<bool> present);
+  /// `tokens` by id. Ids without a token, by `present`, are not found; nor is any before index(), which
+  /// `indexed` calls.
+  Vocabulary(std::span<const std::string_view> tokens, std::vector<bool> present, bool indexed = true);
 
   std::size_t size() const { return texts_.size(); }
   std::size_t count() const { return count_; }
   std::string_view operator[](std::size_t id) const { return texts_[id]; }
   bool has(std::size_t id) const { return id < size() && present_[id]; }
   std::int32_t find(std::string_view text) const { return index_.find(text, texts_); }
-  MergeReader merge_reader() const { return {texts_, index_, present_}; }
+  /// For at most `most` merges; calls index().
+  MergeReader merge_reader(std::size_t most) {
+    return {texts_, index_, present_, most, [this] { index(); }};
+  }
+  /// Lets find() find the tokens.
+  void index();
   /// Makes the tokens the bytes that they spell as GPT-2 does; false, with nothing changed, where one does not.
   bool to_bytes();
 
  private:
-  void index();
-
   Strings texts_;
   std::vector<bool> present_;
   std::size_t count_ = 0;
