@@ -55,14 +55,19 @@ void allow_many_connections() {
 }
 
 /// Room for many conversations, but no more than a quarter of what memory is free. Its pages are taken as they are used.
-std::int64_t default_cache_tokens(const runtime::LanguageModel& model, std::int64_t context) {
+std::int64_t default_cache_tokens(const runtime::LanguageModel& model, std::int64_t context, engine::EngineOptions options) {
   constexpr std::int64_t kWanted = 1 << 18;
-  // Of large caches that of layers with a window has a quarter of the others' blocks.
-  const std::int64_t of_block = model.kv_block_bytes() + model.kv_window_block_bytes() / 4;
-  const std::int64_t per_token = std::max<std::int64_t>(of_block / model.kv_block_tokens(), 1);
   const std::int64_t available = memory().available;
-  const std::int64_t fits = available == 0 ? kWanted : available / 4 / per_token;
-  return std::max(context, std::min(kWanted, fits));
+  const auto fits = [&](std::int64_t tokens) {
+    options.cache_tokens = tokens;
+    return available == 0 || engine::cache_bytes(model, options) <= available / 4;
+  };
+  std::int64_t low = context, high = std::max(context, kWanted) + 1;
+  while (low + 1 < high) {
+    const std::int64_t middle = low + (high - low) / 2;
+    (fits(middle) ? low : high) = middle;
+  }
+  return low;
 }
 
 std::int64_t time_of(const std::string& path) {
@@ -106,7 +111,7 @@ void serve(Options& options) {
   engine::TextModel text = engine::TextModel::from_gguf(model->file());
   if (!options.chat_template.empty()) text.use_template(read_template(options.chat_template));
   const std::int64_t context = options.engine.context_length != 0 ? options.engine.context_length : model->context_length();
-  if (options.engine.cache_tokens == 0) options.engine.cache_tokens = default_cache_tokens(*model, context);
+  if (options.engine.cache_tokens == 0) options.engine.cache_tokens = default_cache_tokens(*model, context, options.engine);
   options.engine.prefix_cache = !options.no_prefix_cache;
   options.engine.prompt_lookup = !options.no_lookup;
   if (options.kv_disk_bytes > 0 || !options.engine.disk_cache.folder.empty()) {
@@ -184,7 +189,8 @@ void serve(Options& options) {
   server.handle_signals(std::chrono::seconds(options.drain_s));
   if (options.verbose)
     fmt::print(stderr, "quern: note: context {} tokens, cache {} tokens ({}), {} requests at once\n", engine.context_length(),
-               options.engine.cache_tokens, bytes_text(static_cast<std::uint64_t>(engine.cache_bytes())), options.engine.max_sequences);
+               options.engine.cache_tokens, bytes_text(static_cast<std::uint64_t>(engine::cache_bytes(*model, options.engine))),
+               options.engine.max_sequences);
   if (text.chat_template == nullptr)
     fmt::print(stderr, "quern: note: the model has no chat template, so chats are refused; --chat-template FILE|NAME gives one\n");
   const bool v6 = options.http.host.find(':') != std::string::npos;

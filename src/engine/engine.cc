@@ -43,12 +43,27 @@ void require_positive(std::string_view name, std::int64_t value) {
 
 std::int64_t blocks_for(std::int64_t tokens, std::int64_t block) { return (tokens + block - 1) / block; }
 
+constexpr std::int64_t kMostGuesses = 8;
+
+std::int64_t cache_tokens_of(const runtime::LanguageModel& model, const EngineOptions& options) {
+  const std::int64_t context = options.context_length != 0 ? options.context_length : model.context_length();
+  return options.cache_tokens != 0 ? options.cache_tokens : context;
+}
+
+/// Of layers that see a window only.
+std::int64_t window_blocks_of(const runtime::LanguageModel& model, const EngineOptions& options) {
+  const std::int64_t rows = options.max_sequences * (1 + (options.prompt_lookup ? kMostGuesses : 0));
+  return runtime::window_blocks_for(model.kv_window(), model.kv_block_tokens(),
+                                    blocks_for(cache_tokens_of(model, options), model.kv_block_tokens()), options.max_sequences,
+                                    options.step_tokens + rows);
+}
+
 /// How many sequences of how many tokens, in how many blocks.
 detail::Batcher::Limits limits_of(const runtime::LanguageModel& model, const tokenizers::Tokenizer& tokenizer,
                                   const EngineOptions& options) {
   faults::set_from_environment();
   const std::int64_t context = options.context_length != 0 ? options.context_length : model.context_length();
-  const std::int64_t cache = options.cache_tokens != 0 ? options.cache_tokens : context;
+  const std::int64_t cache = cache_tokens_of(model, options);
   require_positive("context_length", context);
   require_positive("cache_tokens", cache);
   require_positive("max_sequences", options.max_sequences);
@@ -60,7 +75,6 @@ detail::Batcher::Limits limits_of(const runtime::LanguageModel& model, const tok
     throw Error(Code::invalid_argument, fmt::format("the engine's limits must be at most {}", kMost));
   constexpr std::int64_t kScoredLogits = 8 << 20;  // 32 MiB of a step's rows
   const std::int64_t block = model.kv_block_tokens(), blocks = blocks_for(cache, block);
-  const std::int64_t most_guesses = options.prompt_lookup ? 8 : 0;
   return {.max_sequences = options.max_sequences,
           .step_tokens = options.step_tokens,
           .vocabulary = model.vocabulary(),
@@ -69,15 +83,19 @@ detail::Batcher::Limits limits_of(const runtime::LanguageModel& model, const tok
           .block_tokens = block,
           .max_blocks_per_sequence = std::min(blocks, blocks_for(context, block)),
           .window = model.kv_window(),
-          .window_blocks = runtime::window_blocks_for(model.kv_window(), block, blocks, options.max_sequences,
-                                                      options.step_tokens + options.max_sequences * (1 + most_guesses)),
+          .window_blocks = window_blocks_of(model, options),
           .prefix_cache = options.prefix_cache,
-          .most_guesses = most_guesses,
+          .most_guesses = options.prompt_lookup ? kMostGuesses : 0,
           .most_scored = std::clamp(kScoredLogits / std::max<std::int64_t>(model.vocabulary(), 1), std::int64_t{16}, std::int64_t{256}),
           .step_seconds = options.max_itl_ms / 1000};
 }
 
 }  // namespace
+
+std::int64_t cache_bytes(const runtime::LanguageModel& model, const EngineOptions& options) {
+  return blocks_for(cache_tokens_of(model, options), model.kv_block_tokens()) * model.kv_block_bytes() +
+         window_blocks_of(model, options) * model.kv_window_block_bytes();
+}
 
 /// The thread, and what other threads may ask of it.
 class Engine::Scheduler {
@@ -162,7 +180,6 @@ class Engine::Scheduler {
   std::int64_t context_length() const { return context_length_; }
   std::uint64_t partition_seed() const { return partition_seed_; }
   std::int64_t embedding_width() const { return runner_.model().width(); }
-  std::int64_t cache_bytes() const { return runner_.cache_bytes(); }
 
  private:
   /// All beams must have their places together.
@@ -267,7 +284,6 @@ Engine::Statistics Engine::statistics() const { return scheduler_->statistics();
 std::uint64_t Engine::partition_seed() const { return scheduler_->partition_seed(); }
 Engine::Heartbeat Engine::heartbeat() const { return scheduler_->heartbeat(); }
 std::int64_t Engine::embedding_width() const { return scheduler_->embedding_width(); }
-std::int64_t Engine::cache_bytes() const { return scheduler_->cache_bytes(); }
 std::int64_t Engine::context_length() const { return scheduler_->context_length(); }
 
 }  // namespace quern::engine

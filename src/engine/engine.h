@@ -24,7 +24,8 @@ struct DiskCacheOptions {
 struct EngineOptions {
   std::int64_t context_length = 0;  // tokens a sequence may have, 0: what the model was trained for
   std::int64_t max_sequences = 8;   // requests running at once; more wait
-  std::int64_t cache_tokens = 0;    // tokens in the cache over all sequences, 0: context_length (one full sequence, shared by all)
+  /// Tokens in the cache over all sequences, 0: context_length (one full sequence, shared by all). Of layers that see a window only, fewer.
+  std::int64_t cache_tokens = 0;
   std::int64_t step_tokens = 512;  // tokens computed in one step: one of every running request first, then pieces of prompts (at least one)
   /// How long a step may take while requests wait for their next token, in milliseconds: pieces of prompts are cut to what is left of it.
   /// 0: two and a half times what the waiting requests alone would take, so that a long prompt never makes them wait long.
@@ -36,6 +37,9 @@ struct EngineOptions {
   unsigned max_workers = ~0u;        // of the pool
   plan::Profile* profile = nullptr;  // written while requests run, if there is one; must live longer than the engine
 };
+
+/// Bytes of keys and values that an engine with these options has when its cache is full.
+std::int64_t cache_bytes(const runtime::LanguageModel& model, const EngineOptions& options);
 
 /// What a submitted request gives back: events, one after the other. Safe to use from one thread while the engine runs; dropping it
 /// cancels.
@@ -92,8 +96,6 @@ class Engine {
   Heartbeat heartbeat() const;
   /// Tokens a sequence may have, prompt and answer: what the options say (or else the model), or the cache if that is smaller.
   std::int64_t context_length() const;
-  /// Bytes of the cache when it is full.
-  std::int64_t cache_bytes() const;
   /// Numbers in an embedding.
   std::int64_t embedding_width() const;
 

@@ -432,7 +432,7 @@ TEST(Batcher, whatever_fails_every_request_gets_its_own_answer) {
 }
 
 TEST(Batcher, a_step_allocates_no_more_than_its_events) {
-  std::vector<float> logits(8 * kVocabulary, 0.0f);
+  std::vector<float> logits(8 * 9 * kVocabulary, 0.0f);  // each has a row and eight guesses at most
   for (const std::int64_t window : {0, 10}) {
     std::vector<std::shared_ptr<Channel>> channels;
     Batcher quiet(

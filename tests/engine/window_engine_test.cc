@@ -109,11 +109,12 @@ TEST_F(WindowEngineTest, what_is_read_back_from_disk_changes_no_bit) {
 }
 
 TEST_F(WindowEngineTest, the_memory_of_the_cache_is_that_of_its_blocks) {
-  const auto engine = make({.context_length = 100'000, .max_sequences = 2, .cache_tokens = 100'000, .step_tokens = 64});
+  const EngineOptions options{.context_length = 100'000, .max_sequences = 2, .cache_tokens = 100'000, .step_tokens = 64};
+  const auto engine = make(options);
   const Engine::Statistics now = engine->statistics();
   EXPECT_EQ(now.cache_blocks, 6250);
   EXPECT_EQ(now.window_blocks, 6250 / 4);
-  EXPECT_EQ(engine->cache_bytes(), 6250 * model_->kv_block_bytes() + 6250 / 4 * model_->kv_window_block_bytes());
+  EXPECT_EQ(cache_bytes(*model_, options), 6250 * model_->kv_block_bytes() + 6250 / 4 * model_->kv_window_block_bytes());
 }
 
 }  // namespace

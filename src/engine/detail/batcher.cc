@@ -330,11 +330,6 @@ void Batcher::guess(Sequence& sequence) {
   if (window_) window_->truncate(sequence.row, sequence.size());
 }
 
-/// Whether the next `count` tokens of the sequence have their places in the cache of layers with a window; it never lacks room for long.
-bool Batcher::has_window_places(const Sequence& sequence, std::int64_t count) {
-  return !window_ || window_->grow(sequence.row, sequence.computed + count);
-}
-
 /// A row of every request that waits for its next token, and guesses.
 void Batcher::add_answers() {
   for (const auto& sequence : running_) {

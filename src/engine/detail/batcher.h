@@ -120,7 +120,10 @@ class Batcher {
   bool is_being_computed(const Sequence& sequence, std::int64_t known) const;
   bool place(Sequence& sequence, kvcache::PrefixTree::Match match);
   bool append(Sequence& sequence, std::int64_t count);
-  bool has_window_places(const Sequence& sequence, std::int64_t count);
+  /// Whether the next `count` tokens of the sequence have their places in the cache of layers with a window; it never lacks room for long.
+  bool has_window_places(const Sequence& sequence, std::int64_t count) {
+    return !window_ || window_->grow(sequence.row, sequence.computed + count);
+  }
   void make_known(Sequence& sequence);
   void give_back(Sequence& sequence);
   void preempt_youngest();
