@@ -26,19 +26,24 @@ Value changed(Render& r, const Value& self, const Value*, Args) {
 // The filter, unlike str.title: words begin after white space, '-' and opening brackets only.
 std::string title_words(std::string_view text) {
   std::string out;
-  bool inside = false;
+  std::size_t rest = 0;  // where the rest of a word begins; 0: in no word
+  const auto end_word = [&](std::size_t end) {
+    if (rest > 0) out += lower(text.substr(rest, end - rest));
+    rest = 0;
+  };
   for (std::size_t i = 0; i < text.size();) {
     const std::size_t start = i;
     const char32_t c = next_code_point(text, i);
     const std::string_view one = text.substr(start, i - start);
     if (is_space(c) || c == '-' || c == '(' || c == '{' || c == '[' || c == '<') {
-      inside = false;
+      end_word(start);
       out += one;
-    } else {
-      out += inside ? lower(one) : upper(one);
-      inside = true;
+    } else if (rest == 0) {
+      out += upper(one);
+      rest = i;
     }
   }
+  end_word(text.size());
   return out;
 }
 

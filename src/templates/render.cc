@@ -301,7 +301,9 @@ void Render::execute_block(const BlockNode& block, Scope* around) {
     throw Error(Code::invalid_argument,
                 "Required block '" + std::string(program_.names[static_cast<std::size_t>(block.name)].text.text()) + "' not found");
   Scope* outer = std::exchange(scope_, open_scope(around, block.scope_size));
+  const bool escaping = std::exchange(escaping_, false);  // a block does not know what surrounds it
   execute(block.body);
+  escaping_ = escaping;
   scope_ = outer;
 }
 

@@ -121,6 +121,7 @@ SNIPPETS = {
 {% block a required %}{% endblock %}
 {% autoescape true %}{{ html }}{{ html | safe }}{{ '<' ~ n }}{{ e ~ '<' ~ (html | safe) }}{% set q %}<{{ '<' }}{% endset %}{{ q }}{% endautoescape %}{{ html }}
 {% autoescape true %}{% macro m(x) %}<{{ x }}>{% endmacro %}{{ m('<') }}{% endautoescape %}
+{% autoescape true %}{{ '<' }}{% block b %}{{ '<' }}{% endblock %}{{ '<' }}{% endautoescape %}{% block c %}{{ '<' }}{% endblock %}
 {% do 1 %}
 {% filter length %}abc{% endfilter %}
 {{ '<p>a &amp; <b>b</b>  <!-- c --> d</p>' | striptags }} {{ {'a': 1, 'b': none, 'c': '<'} | xmlattr }}|{{ {'a': 1} | xmlattr(false) }}|{{ {'a b': 1} | xmlattr if false }}
@@ -378,7 +379,7 @@ SNIPPETS = {
 {{ -3 | abs }} {{ neg | abs }} {{ -2.5 | abs }}
 {{ 'x' | abs }}
 {{ 'hELLO wORLD' | capitalize }} {{ u | capitalize }} {{ 'ß' | upper }} {{ 'ÀÉ' | lower }}
-{{ 'hello world-foo (bar) [x' | title }} {{ "it's o'neil" | title }} {{ 'HELLO' | title }}
+{{ 'hello world-foo (bar) [x' | title }} {{ "it's o'neil" | title }} {{ 'HELLO' | title }} {{ ('ÀÉß' + 'ΑΣ ΑΣ-ΣΣ(ΑΣ) ') | title }}
 [{{ 'ab' | center(7) }}] [{{ 'abc' | center(6) }}] [{{ 'abcdef' | center(3) }}]
 {{ undefined_thing | default }}| {{ undefined_thing | default('x') }} {{ e | default('x') }}| {{ e | default('x', true) }} {{ no | default('x') }} {{ no | default('x', boolean=true) }} {{ undefined_thing | d(5) }} {{ d.zzz | default(default_value=3) }}
 {{ undefined_thing.x | default('y') }}

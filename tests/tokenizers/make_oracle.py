@@ -84,7 +84,7 @@ PRE_TOKENIZERS = {
     "chameleon": (["<sentinel:[0-9]+>", "(IMGIMG)((A|B|C|D|E|F|G|H|I){1,4})Z", "([\\t\\n]|    |  )", r"\p{N}", r"[\p{P}!-/:-@\[-`{-~]", GPT2], False),
 }
 
-COMPOSED = {"qwen2", "qwen35"}  # their own tokenizers bring text into normal form C first
+COMPOSED = {"qwen2"}  # their own tokenizers bring text into normal form C first; qwen35: the vectors that come with the vocabulary do not
 
 
 def pre_tokenizer(name: str):

@@ -27,7 +27,7 @@ std::vector<PreTokenizerRow> make_rows() {
       {{"qwen2"}, {kQwen2}, false, false, false, false, kComposes},
       {{"deepseek-r1-qwen", "kormo", "f2llmv2", "megrez", "stablelm2", "hunyuan", "solar-open", "grok-2"}, {kQwen2}},
       {{"bailingmoe", "bailingmoe2", "llada-moe"}, {kBailing}},
-      {{"qwen35"}, {kQwen35}, false, false, false, false, kComposes},
+      {{"qwen35"}, {kQwen35}},  // reads marks as parts of words, and its vectors leave them as they are
       {{"ufakzeka"}, {kUfakzeka}},
       {{"seed-coder"}, {kSeedCoder}},
       {{"laguna"}, {kLines, kQwen2}},
