@@ -14,7 +14,7 @@
 namespace quern::faults {
 namespace {
 
-constexpr std::array<std::string_view, 4> kNames = {"block", "step", "disk_read", "disk_write"};
+constexpr std::array<std::string_view, 5> kNames = {"block", "step", "disk_read", "disk_write", "draft"};
 
 class Schedule {
  public:
@@ -31,7 +31,7 @@ class Schedule {
       const auto [end, error] = std::from_chars(number.data(), number.data() + number.size(), n);
       if (point == kNames.size() || error != std::errc() || end != number.data() + number.size() || n == 0)
         throw Error(Code::invalid_argument, "QUERN_FAULTS has '" + std::string(item) + "'")
-            .hint("it is a list like step=50,disk_read=3 of block, step, disk_read and disk_write: every how manieth fails");
+            .hint("it is a list like step=50,disk_read=3 of block, step, disk_read, disk_write and draft: every how manieth fails");
       every[point] = n;
     }
     bool any = false;

@@ -4,8 +4,9 @@
 
 namespace quern::faults {
 
-/// Where a failure can be made to happen: no free block of the cache, a step of a language model, reading or writing a block on disk.
-enum class Point { block, step, disk_read, disk_write };
+/// Where a failure can be made to happen: no free block of the cache, a step of a language model or of its draft model, reading or writing
+/// a block on disk.
+enum class Point { block, step, disk_read, disk_write, draft };
 
 /// Whether this occasion is to fail. Without a schedule this costs one load, so it is in every build: what is tested is what is shipped.
 /// Any thread.

@@ -55,6 +55,31 @@ void add_load(CLI::App& command, LoadOptions& options, const std::string& group)
   command.add_flag("--no-cache", options.no_cache, "Neither read nor write packed weights in ~/.cache/quern/packed")->group(group);
 }
 
+engine::DraftOptions DraftFlags::apply(runtime::Precision precision, std::optional<ir::DType> kv_dtype, const LoadOptions& load) const {
+  engine::DraftOptions draft;
+  if (model.empty()) return draft;
+  runtime::LanguageOptions options;
+  options.precision = precision;
+  options.kv_dtype = kv_dtype;
+  load.apply(options);
+  draft.note = options.note;
+  draft.model = runtime::LanguageModel::load(model, options);
+  draft.tokens = tokens;
+  return draft;
+}
+
+void add_draft(CLI::App& command, DraftFlags& flags, const std::string& group) {
+  CLI::Option* model =
+      command.add_option("--draft", flags.model, "A smaller model with the same tokens, which guesses where that makes answers faster")
+          ->type_name("MODEL")
+          ->group(group);
+  command.add_option("--draft-tokens", flags.tokens, "Guess always so many tokens; by default as many as pay, perhaps none")
+      ->check(CLI::Range(1, 8))
+      ->type_name("N")
+      ->needs(model)
+      ->group(group);
+}
+
 std::string cache_path(const std::string& name) {
   if (const char* cache = std::getenv("XDG_CACHE_HOME"); cache != nullptr && *cache == '/') return std::string(cache) + "/quern/" + name;
   if (const char* home = std::getenv("HOME"); home != nullptr && *home != '\0') return std::string(home) + "/.cache/quern/" + name;

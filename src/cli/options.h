@@ -1,8 +1,10 @@
 #pragma once
 
+#include <cstdint>
 #include <optional>
 #include <string>
 
+#include "engine/engine.h"
 #include "runtime/language_model.h"
 
 namespace CLI {
@@ -29,6 +31,16 @@ struct LoadOptions {
 };
 /// --no-pack, --no-cache
 void add_load(CLI::App& command, LoadOptions& options, const std::string& group = "OPTIONS");
+/// A draft model.
+struct DraftFlags {
+  std::string model;
+  std::int64_t tokens = 0;
+
+  /// Loads it, if there is one. Errors: those of LanguageModel::load.
+  engine::DraftOptions apply(runtime::Precision precision, std::optional<ir::DType> kv_dtype, const LoadOptions& load) const;
+};
+/// --draft, --draft-tokens
+void add_draft(CLI::App& command, DraftFlags& flags, const std::string& group);
 /// A file or folder of ~/.cache/quern (or under $XDG_CACHE_HOME); empty when there is no home.
 std::string cache_path(const std::string& name);
 /// --json

@@ -112,6 +112,7 @@ void add_run(CLI::App& app) {
   add_precision(*command, text.precision);
   command->get_option("--precision")->group(kText);
   add_load(*command, text.load, kText);
+  add_draft(*command, text.draft, kText);
   add_kv_type(*command, text.kv_dtype);
   command->get_option("--kv-type")->group(kText);
   for (const Setting& setting : settings())

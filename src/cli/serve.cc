@@ -44,6 +44,7 @@ struct Options {
   runtime::Precision precision = runtime::Precision::fast;
   std::optional<ir::DType> kv_dtype;
   LoadOptions load;
+  DraftFlags draft;
 };
 
 /// Every stream holds a file descriptor.
@@ -110,6 +111,7 @@ void serve(Options& options) {
   const auto model = runtime::LanguageModel::load(options.model, load);
   engine::TextModel text = engine::TextModel::from_gguf(model->file());
   if (!options.chat_template.empty()) text.use_template(read_template(options.chat_template));
+  options.engine.draft = options.draft.apply(options.precision, options.kv_dtype, options.load);
   const std::int64_t context = options.engine.context_length != 0 ? options.engine.context_length : model->context_length();
   if (options.engine.cache_tokens == 0) options.engine.cache_tokens = default_cache_tokens(*model, context, options.engine);
   options.engine.prefix_cache = !options.no_prefix_cache;
@@ -152,6 +154,8 @@ void serve(Options& options) {
                                                       .cached_tokens = s.cached_prompt_tokens,
                                                       .guessed_tokens = s.guessed_tokens,
                                                       .accepted_guesses = s.accepted_guesses,
+                                                      .drafted_tokens = s.drafted_tokens,
+                                                      .accepted_drafts = s.accepted_drafts,
                                                       .on_disk = on_disk,
                                                       .disk_blocks_read = s.disk_blocks_read,
                                                       .disk_blocks_written = s.disk_blocks_written,
@@ -240,6 +244,7 @@ void add_serve(CLI::App& app) {
   add_kv_type(*command, options->kv_dtype);
   command->get_option("--kv-type")->group(kModel);
   add_load(*command, options->load, kModel);
+  add_draft(*command, options->draft, kModel);
   const auto limit = [&](const char* name, std::int64_t& value, const char* what, std::int64_t low, std::int64_t high) {
     command->add_option(name, value, what)->check(CLI::Range(low, high))->type_name("N")->group(kLimits);
   };

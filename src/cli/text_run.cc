@@ -52,8 +52,10 @@ std::string time(std::int64_t tokens, double seconds, std::int64_t timed) {
 
 void print_statistics(const engine::Event& end, const sampling::Parameters& sampling) {
   // The first token comes with the prompt; the time after it is that of the others.
-  fmt::print(stderr, "prompt {}, answer {}, {}, {}\n", time(end.prompt_tokens, end.prompt_seconds, end.prompt_tokens),
-             time(end.generated_tokens, end.generate_seconds, end.generated_tokens - 1),
+  const std::string guesses =
+      end.guessed_tokens == 0 ? "" : fmt::format(", {} of {} guesses right", end.accepted_guesses, end.guessed_tokens);
+  fmt::print(stderr, "prompt {}, answer {}{}, {}, {}\n", time(end.prompt_tokens, end.prompt_seconds, end.prompt_tokens),
+             time(end.generated_tokens, end.generate_seconds, end.generated_tokens - 1), guesses,
              sampling.temperature == 0 ? "greedy" : fmt::format("seed {}", *sampling.seed), name(end.finish));
 }
 
@@ -72,6 +74,7 @@ Answerer::Answerer(const TextRunOptions& options) {
   limits.context_length = options.context;
   limits.max_sequences = 1;
   limits.prompt_lookup = !options.no_lookup;
+  limits.draft = options.draft.apply(options.precision, options.kv_dtype, options.load);
   limits.profile = options.profile;
   engine_ = std::make_unique<engine::Engine>(model_, text_.tokenizer, process_pool(), limits);
   if (options.verbose)

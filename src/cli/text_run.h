@@ -36,6 +36,7 @@ struct TextRunOptions {
   runtime::Precision precision = runtime::Precision::fast;
   std::optional<ir::DType> kv_dtype;
   LoadOptions load;
+  DraftFlags draft;
   bool verbose = false;
   plan::Profile* profile = nullptr;
 };

@@ -15,6 +15,9 @@
 #include "base/error.h"
 #include "base/faults.h"
 #include "engine/detail/batcher.h"
+#include "engine/detail/model_drafter.h"
+#include "engine/draft.h"
+#include "engine/text_model.h"
 #include "kvcache/disk_store.h"
 #include "sampling/random.h"
 
@@ -45,6 +48,8 @@ std::int64_t blocks_for(std::int64_t tokens, std::int64_t block) { return (token
 
 constexpr std::int64_t kMostGuesses = 8;
 
+std::int64_t most_guesses_of(const EngineOptions& options) { return options.prompt_lookup || options.draft.model ? kMostGuesses : 0; }
+
 std::int64_t cache_tokens_of(const runtime::LanguageModel& model, const EngineOptions& options) {
   const std::int64_t context = options.context_length != 0 ? options.context_length : model.context_length();
   return options.cache_tokens != 0 ? options.cache_tokens : context;
@@ -52,7 +57,7 @@ std::int64_t cache_tokens_of(const runtime::LanguageModel& model, const EngineOp
 
 /// Of layers that see a window only.
 std::int64_t window_blocks_of(const runtime::LanguageModel& model, const EngineOptions& options) {
-  const std::int64_t rows = options.max_sequences * (1 + (options.prompt_lookup ? kMostGuesses : 0));
+  const std::int64_t rows = options.max_sequences * (1 + most_guesses_of(options));
   return runtime::window_blocks_for(model.kv_window(), model.kv_block_tokens(),
                                     blocks_for(cache_tokens_of(model, options), model.kv_block_tokens()), options.max_sequences,
                                     options.step_tokens + rows);
@@ -75,6 +80,8 @@ detail::Batcher::Limits limits_of(const runtime::LanguageModel& model, const tok
     throw Error(Code::invalid_argument, fmt::format("the engine's limits must be at most {}", kMost));
   constexpr std::int64_t kScoredLogits = 8 << 20;  // 32 MiB of a step's rows
   const std::int64_t block = model.kv_block_tokens(), blocks = blocks_for(cache, block);
+  if (options.draft.tokens < 0 || options.draft.tokens > kMostGuesses)
+    throw Error(Code::invalid_argument, fmt::format("draft.tokens is {}; it must be between 0 and {}", options.draft.tokens, kMostGuesses));
   return {.max_sequences = options.max_sequences,
           .step_tokens = options.step_tokens,
           .vocabulary = model.vocabulary(),
@@ -85,7 +92,9 @@ detail::Batcher::Limits limits_of(const runtime::LanguageModel& model, const tok
           .window = model.kv_window(),
           .window_blocks = window_blocks_of(model, options),
           .prefix_cache = options.prefix_cache,
-          .most_guesses = options.prompt_lookup ? kMostGuesses : 0,
+          .most_guesses = most_guesses_of(options),
+          .lookup = options.prompt_lookup,
+          .draft_tokens = options.draft.tokens,
           .most_scored = std::clamp(kScoredLogits / std::max<std::int64_t>(model.vocabulary(), 1), std::int64_t{16}, std::int64_t{256}),
           .step_seconds = options.max_itl_ms / 1000};
 }
@@ -93,8 +102,12 @@ detail::Batcher::Limits limits_of(const runtime::LanguageModel& model, const tok
 }  // namespace
 
 std::int64_t cache_bytes(const runtime::LanguageModel& model, const EngineOptions& options) {
-  return blocks_for(cache_tokens_of(model, options), model.kv_block_tokens()) * model.kv_block_bytes() +
-         window_blocks_of(model, options) * model.kv_window_block_bytes();
+  const std::int64_t tokens = cache_tokens_of(model, options);
+  std::int64_t bytes = blocks_for(tokens, model.kv_block_tokens()) * model.kv_block_bytes() +
+                       window_blocks_of(model, options) * model.kv_window_block_bytes();
+  if (const runtime::LanguageModel* draft = options.draft.model.get(); draft != nullptr)
+    bytes += blocks_for(tokens, draft->kv_block_tokens()) * (draft->kv_block_bytes() + draft->kv_window_block_bytes());
+  return bytes;
 }
 
 /// The thread, and what other threads may ask of it.
@@ -118,6 +131,7 @@ class Engine::Scheduler {
             },
             [this](std::int32_t from, std::int32_t to) { runner_.copy_block(from, to); },
             [this](std::int32_t from, std::int32_t to) { runner_.copy_window_block(from, to); }),
+        draft_(open_draft(options, pool)),
         statistics_(batcher_.statistics()),
         thread_([this, profile = options.profile] {
           runner_.set_profile(profile);
@@ -240,6 +254,33 @@ class Engine::Scheduler {
                                   .ready = ready});
   }
 
+  /// The draft model's cache has as many tokens as the model's, in memory that is taken as it is used.
+  std::unique_ptr<runtime::LanguageRunner> open_draft(const EngineOptions& options, ThreadPool& pool) {
+    const std::shared_ptr<const runtime::LanguageModel>& model = options.draft.model;
+    if (!model) return nullptr;
+    const std::int64_t common = common_vocabulary(*tokenizer_, *TextModel::from_gguf(model->file()).tokenizer),
+                       block = model->kv_block_tokens(), blocks = blocks_for(limits_.blocks * limits_.block_tokens, block),
+                       each = blocks_for(limits_.max_blocks_per_sequence * limits_.block_tokens, block);
+    auto runner = std::make_unique<runtime::LanguageRunner>(model, pool, blocks, limits_.max_sequences, each);
+    const auto bytes = [](const runtime::LanguageModel& of) { return double(std::max<std::uint64_t>(of.file().bytes(), 1)); };
+    const detail::ModelDrafter::Limits limits{.rows = limits_.max_sequences,
+                                              .blocks = blocks,
+                                              .block_tokens = block,
+                                              .max_blocks_per_sequence = each,
+                                              .vocabulary = model->vocabulary(),
+                                              .tokens_known = std::min({common, model->vocabulary(), limits_.tokens_known}),
+                                              .context = model->context_length(),
+                                              .relative_cost = bytes(*model) / bytes(runner_.model())};
+    batcher_.draft_with(
+        std::make_unique<detail::ModelDrafter>(limits,
+                                               [this, runner = runner.get(), workers = options.max_workers](const runtime::Batch& batch) {
+                                                 const Beat beat(*this, batch.ids.size());
+                                                 return runner->run(batch, workers);
+                                               }),
+        options.draft.note);
+    return runner;
+  }
+
   using Clock = std::chrono::steady_clock;
   /// A step is being computed as long as this lives.
   class Beat {
@@ -266,7 +307,8 @@ class Engine::Scheduler {
   bool stop_ = false, disk_ready_ = false;
   std::unique_ptr<kvcache::DiskStore> disk_;  // reads into the runner's cache
   const std::uint64_t partition_seed_;
-  detail::Batcher batcher_;  // the thread's alone
+  detail::Batcher batcher_;                               // the thread's alone
+  const std::unique_ptr<runtime::LanguageRunner> draft_;  // null: none
   std::uint64_t arrivals_ = 0;
   std::vector<std::unique_ptr<detail::Sequence>> submitted_, arriving_;
   Statistics statistics_;

@@ -21,6 +21,14 @@ struct DiskCacheOptions {
   std::function<void(std::string_view note)> note = {};  // hears in a sentence when the disk fails; may be empty
 };
 
+/// A smaller model of the same vocabulary that guesses the next tokens, so that a step of the model can verify several.
+struct DraftOptions {
+  std::shared_ptr<const runtime::LanguageModel> model = {};  // null: none
+  /// Guesses of each request in a step, at most 8; 0: as many as pay by what they cost and how often they are right, perhaps none.
+  std::int64_t tokens = 0;
+  std::function<void(std::string_view note)> note = {};  // hears in a sentence when it failed and is used no more; may be empty
+};
+
 struct EngineOptions {
   std::int64_t context_length = 0;  // tokens a sequence may have, 0: what the model was trained for
   std::int64_t max_sequences = 8;   // requests running at once; more wait
@@ -33,12 +41,13 @@ struct EngineOptions {
   bool prefix_cache = true;  // keep what ended requests computed, while nobody needs the room, for those that begin alike
   /// Guess the next tokens from what a request's text says already, and verify several in one step where that pays. Changes no answer.
   bool prompt_lookup = true;
+  DraftOptions draft = {};  // changes no answer either
   DiskCacheOptions disk_cache = {};
   unsigned max_workers = ~0u;        // of the pool
   plan::Profile* profile = nullptr;  // written while requests run, if there is one; must live longer than the engine
 };
 
-/// Bytes of keys and values that an engine with these options has when its cache is full.
+/// Bytes of keys and values that an engine with these options has when its cache is full, its draft model's included.
 std::int64_t cache_bytes(const runtime::LanguageModel& model, const EngineOptions& options);
 
 /// What a submitted request gives back: events, one after the other. Safe to use from one thread while the engine runs; dropping it
@@ -62,7 +71,8 @@ class Stream {
 /// prompt was cut, or on the number of workers. Destroying the engine cancels what runs.
 class Engine {
  public:
-  /// Errors: invalid_argument (a limit out of range, a folder that cannot be used), resource_exhausted.
+  /// Errors: invalid_argument (a limit out of range, a folder that cannot be used, a draft model of another vocabulary: names the first
+  /// token that differs), resource_exhausted.
   Engine(std::shared_ptr<const runtime::LanguageModel> model, std::shared_ptr<const tokenizers::Tokenizer> tokenizer, ThreadPool& pool,
          const EngineOptions& options = {});
   ~Engine();
@@ -78,7 +88,8 @@ class Engine {
     std::int64_t cache_blocks_kept = 0;                                              // by nobody, for those that will begin alike
     std::int64_t window_blocks = 0, window_blocks_used = 0, window_blocks_kept = 0;  // the same of layers that see a window only; 0: none
     std::int64_t cached_prompt_tokens = 0;                  // of prompts, found in the cache; the others are prompt_tokens
-    std::int64_t guessed_tokens = 0, accepted_guesses = 0;  // of prompt lookup
+    std::int64_t guessed_tokens = 0, accepted_guesses = 0;  // of prompt lookup and of the draft model
+    std::int64_t drafted_tokens = 0, accepted_drafts = 0;   // of the draft model alone
     std::int64_t disk_blocks_read = 0, disk_blocks_written = 0, disk_errors = 0;  // of the cache on disk
     std::int64_t disk_bytes = 0;                                                  // in its folder, of all processes
     std::int64_t steps = 0, prompt_tokens = 0, generated_tokens = 0, preemptions = 0;

@@ -76,9 +76,11 @@ struct Event {
   std::shared_ptr<std::vector<BeamAnswer>> beams;  // with the last event of a beam search: the best first
   std::shared_ptr<PromptReading> prompt;           // with the first event, when something of the prompt was asked for
   FinishReason finish = FinishReason::none;
-  std::string stop_text;             // which stop string ended it, when one did
-  std::string error;                 // why, when finish is error …
-  Code error_code = Code::internal;  // … and what kind of failure
+  std::int32_t guessed_tokens = 0;    // with the last event: tokens of the answer that were guessed …
+  std::string stop_text;              // which stop string ended it, when one did
+  std::string error;                  // why, when finish is error …
+  Code error_code = Code::internal;   // … and what kind of failure
+  std::int32_t accepted_guesses = 0;  // … and how many of these rightly; here, since an event of 256 bytes has half a node of its queue
   std::int64_t prompt_tokens = 0, generated_tokens = 0;
   std::int64_t cached_tokens = 0;                   // of the prompt, those whose keys and values the cache had
   double prompt_seconds = 0, generate_seconds = 0;  // of the last event: from admission to the first token, from there to the end

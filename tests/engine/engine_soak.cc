@@ -134,7 +134,7 @@ EngineOptions random_options(Random& random, const std::string& folder) {
 
 std::string random_faults(Random& random) {
   std::string schedule;
-  for (const std::string_view point : {"block", "step", "disk_read", "disk_write"})
+  for (const std::string_view point : {"block", "step", "disk_read", "disk_write", "draft"})
     if (random.once_in(2)) schedule += fmt::format("{}{}={}", schedule.empty() ? "" : ",", point, random.between(3, 60));
   return schedule;
 }
@@ -183,10 +183,11 @@ class Soak {
 
   void round(std::uint64_t seed) {
     Random random(seed);
-    const EngineOptions options = random_options(random, folder_);
+    EngineOptions options = random_options(random, folder_);
     const std::string faults = random.once_in(3) ? "" : random_faults(random);
     ThreadPool pool(static_cast<unsigned>(random.between(1, 4)));
     const auto& model = models_[random.once_in(2) ? 1 : 0];  // where layers see all, and where some see a window
+    if (random.once_in(2)) options.draft = {.model = models_[random.once_in(2) ? 1 : 0], .tokens = random.between(0, 8), .note = {}};
     auto engine = std::make_unique<Engine>(model, words_.tokenizer, pool, options);
     faults::set(faults);
     std::vector<Sent> sent(static_cast<std::size_t>(random.between(1, 40)));

@@ -26,11 +26,15 @@ Batcher::Batcher(const Limits& limits, Compute compute, Copy copy, Copy copy_win
                                                                       .nodes = limits.blocks},
                                                   std::move(copy_window))),
       tree_(pool_, limits.block_tokens, window_ ? &window_->parts() : nullptr),
-      workspace_(static_cast<std::size_t>(limits.vocabulary)) {
+      workspace_(static_cast<std::size_t>(limits.vocabulary)),
+      speculation_({.most_guesses = limits.most_guesses,
+                    .lookup = limits.lookup,
+                    .timed = limits.step_seconds >= 0,
+                    .draft_tokens = limits.draft_tokens}) {
   const auto sequences = static_cast<std::size_t>(limits.max_sequences);
   running_.reserve(sequences);
   tables_.reserve(sequences);
-  prompts_.reserve(sequences);
+  for (auto* list : {&prompts_, &answers_}) list->reserve(sequences);
   readings_.reserve(sequences);
   for (std::int64_t row = limits.max_sequences; row-- > 0;) {
     free_rows_.push_back(static_cast<std::int32_t>(row));
@@ -254,7 +258,7 @@ void Batcher::admit() {
     known_blocks_.resize(match.usable);
     std::unique_ptr<Sequence> admitted = waiting_.take();
     try {
-      sequence.start(limits_.most_guesses);
+      sequence.start(limits_.most_guesses, limits_.most_guesses > 0 && limits_.lookup);
     } catch (const std::bad_alloc&) {
       waiting_.left(sequence.tenant());
       sequence.fail(Code::resource_exhausted, "no memory for the tokens of the request");
@@ -306,49 +310,37 @@ void Batcher::add_rows(Sequence& sequence, std::int64_t count) {
   if (reading.draws || reading.logits + reading.states > 0) readings_.push_back(reading);
 }
 
-/// As many guesses as pay: each must bring more tokens for its time than the step does without.
-void Batcher::guess(Sequence& sequence) {
-  constexpr double kShareUnknown = 0.1;              // of a step's time that a row adds, before that is known
-  sequence.trust += 0.005 * (0.5 - sequence.trust);  // who failed is tried again some time
-  const std::int64_t most = std::min(limits_.most_guesses, sequence.room() - 1);
-  if (most <= 0 || sequence.generated() == 0 || sequence.group() != nullptr) return;
-  StepWork more = work_;
-  ++more.rows;
-  more.row_keys += sequence.size();
-  const double alone = limits_.step_seconds < 0 ? 0 : cost_.predict(work_),
-               share = alone > 0 ? cost_.predict(more) / alone - 1 : kShareUnknown;
-  const double least = std::max(0.05, double(work_.rows) * share);  // the least chance that is worth a row
-  std::int64_t count = 0;
-  for (double chance = sequence.trust; count < most && chance > least; chance *= sequence.trust) ++count;
-  if (count == 0) return;
-  kvcache::BlockTable& table = tables_[static_cast<std::size_t>(sequence.row)];
-  if (table.blocks_needed(count) > pool_.free_blocks() + pool_.idle_blocks()) return;  // a guess is not worth sending somebody back
-  sequence.guess(count);
+/// Places for its guesses, or it has none: a guess is not worth sending somebody back.
+void Batcher::place_guesses(Sequence& sequence) {
   const auto guesses = static_cast<std::int64_t>(sequence.guesses.size());
-  if (guesses == 0 || (has_window_places(sequence, 1 + guesses) && append(sequence, guesses))) return;
+  if (guesses == 0) return;
+  const std::int64_t needed = tables_[static_cast<std::size_t>(sequence.row)].blocks_needed(guesses);
+  if (needed <= pool_.free_blocks() + pool_.idle_blocks() && has_window_places(sequence, 1 + guesses) && append(sequence, guesses)) return;
   sequence.guesses.clear();
   if (window_) window_->truncate(sequence.row, sequence.size());
 }
 
 /// A row of every request that waits for its next token, and guesses.
 void Batcher::add_answers() {
+  answers_.clear();
   for (const auto& sequence : running_) {
     sequence->guesses.clear();
     if (sequence->pending() != 1) continue;
     ++work_.rows;
     work_.row_keys += sequence->size();
+    if (has_window_places(*sequence, 1)) answers_.push_back(sequence.get());
   }
-  StepWork with = work_;
-  for (const auto& sequence : running_) {
-    if (sequence->pending() != 1 || !has_window_places(*sequence, 1)) continue;
-    guess(*sequence);
+  if (limits_.most_guesses > 0) speculation_.guess(answers_, work_, cost_, workspace_);
+  for (Sequence* sequence : answers_) {
+    place_guesses(*sequence);
     const auto guesses = static_cast<std::int64_t>(sequence->guesses.size());
-    with.rows += guesses;
-    with.row_keys += sequence->size() * guesses;
+    work_.rows += guesses;
+    work_.row_keys += sequence->size() * guesses;
+    sequence->guessed += guesses;
     done_.guessed_tokens += guesses;
+    if (sequence->drafted) done_.drafted_tokens += guesses;
     add_rows(*sequence, 1);
   }
-  work_ = with;
 }
 
 /// How many tokens of prompts may join the rows of the step. A few always may, so that every prompt comes to its end.
@@ -471,13 +463,15 @@ bool Batcher::draw(Sequence& sequence, std::span<const float> logits) {
         logits.subspan(i * static_cast<std::size_t>(limits_.vocabulary), static_cast<std::size_t>(limits_.tokens_known)), workspace_);
     ++done_.generated_tokens;
     waiting_.charge(sequence.tenant(), waiting_.kAnswerToken);
+    if (i == 0) speculation_.drawn(sequence, sequence.tokens().back());
     if (ended) return true;
     if (i == sequence.guesses.size()) break;
     const bool right = sequence.tokens().back() == sequence.guesses[i];
-    sequence.trust += 0.15 * ((right ? 1 : 0) - sequence.trust);
+    speculation_.learn(sequence, right);
     if (!right) break;
     ++sequence.computed;
     ++done_.accepted_guesses;
+    if (sequence.drafted) ++done_.accepted_drafts;
   }
   sequence.flush();
   return false;

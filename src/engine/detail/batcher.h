@@ -8,11 +8,14 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <string_view>
+#include <utility>
 #include <vector>
 
 #include "base/error.h"
 #include "engine/detail/disk_tier.h"
 #include "engine/detail/sequence.h"
+#include "engine/detail/speculation.h"
 #include "engine/detail/step_cost.h"
 #include "engine/detail/window_cache.h"
 #include "engine/engine.h"
@@ -29,11 +32,11 @@ namespace quern::engine::detail {
 /// A step has one row of every request that only waits for its next token, then pieces of prompts: short ones whole, long ones share what
 /// is left of the step evenly. What a step may hold is a number of tokens and, while requests wait, a time, by what earlier steps took.
 ///
-/// Where a request's text says how it may go on, some guessed tokens follow its row in the same step. The next token is drawn from each row
-/// in turn for as long as it is the one guessed: the tokens, and how they were drawn, are those of as many steps. Who is admitted next the
-/// waiting room decides, once there are blocks for all its tokens; but who begins like one whose prompt is just being computed waits for
-/// that part of it, and others may go first. When blocks run out, of the requests of the least urgent priority the one that came last gives
-/// up its own and computes its tokens again later; the first of the most urgent always goes on, so all end.
+/// Where somebody can guess how a request goes on (see Speculation), the guessed tokens follow its row in the same step. The next token is
+/// drawn from each row in turn for as long as it is the one guessed: the tokens, and how they were drawn, are those of as many steps. Who
+/// is admitted next the waiting room decides, once there are blocks for all its tokens; but who begins like one whose prompt is just being
+/// computed waits for that part of it, and others may go first. When blocks run out, of the requests of the least urgent priority the one
+/// that came last gives up its own and computes its tokens again later; the first of the most urgent always goes on, so all end.
 ///
 /// Full blocks become known to a prefix tree as they are computed, and a request begins with the blocks of those that began alike. Its
 /// answer does not depend on it: a key or value has the same bits whoever computed it, and beside whom.
@@ -54,6 +57,8 @@ class Batcher {
     std::int64_t window = 0, window_blocks = 0;  // of layers that see a window only: in tokens, see runtime::window_blocks_for; 0: none
     bool prefix_cache = true;
     std::int64_t most_guesses = 8;  // of a request in a step; 0: none
+    bool lookup = true;             // guesses may be taken from the text itself
+    std::int64_t draft_tokens = 0;  // see Speculation::Limits
     std::int64_t most_scored = 64;  // tokens of prompts in a step whose logits are wanted, beside one a request: rows take memory
     double step_seconds = 0;        // as EngineOptions::max_itl_ms; below 0: steps may take any time
     std::function<std::chrono::steady_clock::time_point()> now = std::chrono::steady_clock::now;  // a simulator has a time of its own
@@ -63,6 +68,11 @@ class Batcher {
   Batcher(const Limits& limits, Compute compute, Copy copy, Copy copy_window = {});
   /// Blocks are kept on disk, too; `store` must live longer, and what it calls when something is ready must bring about a step.
   void keep_on_disk(kvcache::DiskStore& store, DiskTier::Memory memory, DiskTier::Memory window_memory = {});
+
+  /// Somebody who guesses, see Speculation::draft_with.
+  void draft_with(std::unique_ptr<Drafter> drafter, std::function<void(std::string_view)> note) {
+    speculation_.draft_with(std::move(drafter), std::move(note));
+  }
 
   void add(std::unique_ptr<Sequence> sequence);
   bool busy() const { return !waiting_.empty() || !running_.empty(); }
@@ -90,7 +100,7 @@ class Batcher {
   void admit();
   void plan();
   void add_answers();
-  void guess(Sequence& sequence);
+  void place_guesses(Sequence& sequence);
   void add_rows(Sequence& sequence, std::int64_t count);
   void keep_waiting(std::unique_ptr<Sequence> sequence) noexcept;
   std::int64_t prompt_budget() const;
@@ -138,10 +148,12 @@ class Batcher {
   std::optional<DiskTier> disk_;
   std::vector<kvcache::BlockTable> tables_;  // by row
   sampling::Workspace workspace_;
+  Speculation speculation_;
   WaitingRoom<std::unique_ptr<Sequence>> waiting_;
   List running_;                         // the lower priority first, then in order of arrival; the last is the first to be sent back
   std::vector<std::int32_t> free_rows_;  // of the block table
   std::vector<Sequence*> prompts_;       // of the step, the shortest first
+  std::vector<Sequence*> answers_;       // of the step: those that wait for their next token
   std::vector<Reading> readings_;        // in the order of rows_ and hidden_rows_
   std::vector<std::int32_t> ids_, positions_, sequence_, slots_, window_slots_, rows_, hidden_rows_;  // of the step
   StepCost cost_;

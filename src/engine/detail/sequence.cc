@@ -150,9 +150,24 @@ void Sequence::guess(std::int64_t most) {
   lookup_.guess(tokens_, most, guesses);
 }
 
-void Sequence::start(std::int64_t most_guesses) {
+bool Sequence::guess_next(std::span<const float> logits, sampling::Workspace& workspace) {
+  const std::size_t size = tokens_.size();
+  tokens_.insert(tokens_.end(), guesses.begin(), guesses.end());  // has room for them: start()
+  std::int32_t id;
+  try {
+    id = draw(logits, workspace);
+  } catch (...) {
+    tokens_.resize(size);
+    throw;
+  }
+  tokens_.resize(size);
+  guesses.push_back(id);
+  return ends(id);
+}
+
+void Sequence::start(std::int64_t most_guesses, bool looks_up) {
   tokens_.reserve(static_cast<std::size_t>(limit_));
-  if (most_guesses > 0) lookup_.reserve(limit_);
+  if (looks_up) lookup_.reserve(limit_);
   guesses.reserve(static_cast<std::size_t>(most_guesses));
   if (!started_) admitted_ = Clock::now();
   started_ = true;
@@ -163,9 +178,13 @@ bool Sequence::ends(std::int32_t id) const {
          std::find(request_.stop_ids.begin(), request_.stop_ids.end(), id) != request_.stop_ids.end();
 }
 
-bool Sequence::advance(std::span<const float> logits, sampling::Workspace& workspace) {
+std::int32_t Sequence::draw(std::span<const float> logits, sampling::Workspace& workspace) const {
   const bool early = early_ && generated() < request_.min_tokens;
-  const std::int32_t id = (early ? *early_ : sampler_).sample(logits, tokens_, workspace, static_cast<std::size_t>(prompt_tokens_));
+  return (early ? *early_ : sampler_).sample(logits, tokens_, workspace, static_cast<std::size_t>(prompt_tokens_));
+}
+
+bool Sequence::advance(std::span<const float> logits, sampling::Workspace& workspace) {
+  const std::int32_t id = draw(logits, workspace);
   if (request_.logprobs >= 0) {
     const sampling::LogProbabilities model(logits, workspace);
     unsent_.logprobs.push_back({id, model.of(id)});
@@ -285,6 +304,8 @@ void Sequence::send(FinishReason reason) {
     event.prompt_tokens = prompt_tokens_;
     event.cached_tokens = cached;
     event.generated_tokens = generated();
+    event.guessed_tokens = static_cast<std::int32_t>(guessed);
+    event.accepted_guesses = static_cast<std::int32_t>(guessed_right);
     if (started_) event.prompt_seconds = seconds((spoke_ ? first_token_ : Clock::now()) - admitted_);
     if (spoke_) event.generate_seconds = seconds(Clock::now() - first_token_);
   }

@@ -84,7 +84,11 @@ class Sequence {
   std::int64_t computed = 0;                                     // leading tokens whose keys and values are in the cache
   std::int64_t scheduled = 0;                                    // tokens of the step being made, without guesses
   std::vector<std::int32_t> guesses = {};                        // of the tokens after the last one, which the step verifies
-  double trust = 0.7;                                            // how often a guess was right lately
+  bool drafted = false;                                          // they are a drafter's, not those of its own text
+  std::int32_t said_before = -1;                                 // the first that its text would have guessed; -1: none
+  double trust = 0.7;                                            // how often a guess of its text was right lately …
+  double draft_trust = -1;                                       // … and of the drafter; below 0: was not asked yet
+  std::int64_t guessed = 0, guessed_right = 0;                   // tokens, in all
   std::int64_t known_blocks = 0;                                 // leading blocks that the prefix tree has
   kvcache::PrefixTree::Node known = kvcache::PrefixTree::kRoot;  // the last of them
   std::vector<kvcache::BlockKey> keys = {};                      // names of its leading full blocks, as far as they were asked for
@@ -95,6 +99,9 @@ class Sequence {
 
   /// Guesses up to `most` tokens into `guesses`.
   void guess(std::int64_t most);
+  /// A drafter's next guess, from its row of logits: drawn as the next token would be if all guesses so far were right. True when nothing
+  /// is to be guessed behind it.
+  bool guess_next(std::span<const float> logits, sampling::Workspace& workspace);
   std::int64_t room() const { return limit_ - size(); }
 
   // Beam search.
@@ -112,7 +119,7 @@ class Sequence {
   void finish_search();
 
   /// The sequence is admitted, perhaps not for the first time. Takes memory for all its tokens, so that nothing is allocated while it runs.
-  void start(std::int64_t most_guesses);
+  void start(std::int64_t most_guesses, bool looks_up);
   /// Draws the next token from a row of logits. True when that ended the answer: the last event is sent.
   bool advance(std::span<const float> logits, sampling::Workspace& workspace);
   /// Takes the logits behind the prompt's token at `position`: the log-probability of the next. Errors: as Sampler::sample.
@@ -131,6 +138,7 @@ class Sequence {
   using Clock = std::chrono::steady_clock;
 
   bool ends(std::int32_t id) const;
+  std::int32_t draw(std::span<const float> logits, sampling::Workspace& workspace) const;
   void send(FinishReason reason);
 
   Request request_;

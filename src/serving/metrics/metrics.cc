@@ -72,6 +72,8 @@ std::vector<MetricFamily> families_of(const Snapshot& s, const Labels& labels) {
   counter("vllm:prefix_cache_hits_total", "Prompt tokens that the cache held.", s.cached_tokens);
   counter("vllm:spec_decode_num_draft_tokens_total", "Tokens guessed.", s.guessed_tokens);
   counter("vllm:spec_decode_num_accepted_tokens_total", "Guesses that were right.", s.accepted_guesses);
+  counter("quern:draft_model_tokens_total", "Tokens guessed by the draft model.", s.drafted_tokens);
+  counter("quern:draft_model_accepted_tokens_total", "Guesses of the draft model that were right.", s.accepted_drafts);
   counter("vllm:num_preemptions_total", "Requests sent back to wait for want of cache.", s.preemptions);
   if (s.on_disk) {
     counter("vllm:external_prefix_cache_hits_total", "Tokens whose keys and values were read from disk.",

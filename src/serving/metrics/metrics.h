@@ -16,6 +16,7 @@ struct Snapshot {
   std::int64_t steps = 0, generated_tokens = 0, preemptions = 0;
   std::int64_t computed_tokens = 0, cached_tokens = 0;    // of prompts
   std::int64_t guessed_tokens = 0, accepted_guesses = 0;  // of speculation
+  std::int64_t drafted_tokens = 0, accepted_drafts = 0;   // of these, by the draft model
   bool on_disk = false;                                   // there is a cache on disk
   std::int64_t disk_blocks_read = 0, disk_blocks_written = 0, disk_errors = 0, disk_bytes = 0;
 };
