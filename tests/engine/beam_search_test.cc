@@ -14,6 +14,7 @@
 
 #include "byte_tokens.h"
 #include "engine/detail/batcher.h"
+#include "run_to_the_end.h"
 #include "tiny_engine.h"
 #include "window_recorder.h"
 
@@ -133,14 +134,7 @@ class Bench {
     batcher.add(std::move(sequence));
     return channel;
   }
-  void run() {
-    for (int steps = 0; batcher.busy(); ++steps) {
-      ASSERT_LT(steps, 100000) << "the batcher does not come to an end";
-      batcher.step();
-    }
-    EXPECT_EQ(batcher.statistics().cache_blocks_used, 0);
-    EXPECT_EQ(batcher.statistics().window_blocks_used, 0);
-  }
+  void run() { testing::run_to_the_end(batcher); }
   static std::vector<BeamAnswer> beams(Channel& channel) {
     while (auto event = channel.take())
       if (event->finish != FinishReason::none) return event->beams ? *event->beams : std::vector<BeamAnswer>();

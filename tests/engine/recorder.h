@@ -19,6 +19,7 @@
 
 #include "byte_tokens.h"
 #include "engine/detail/batcher.h"
+#include "run_to_the_end.h"
 #include "window_recorder.h"
 
 namespace quern::engine::detail::testing {
@@ -141,15 +142,7 @@ class Bench {
     batcher.add(std::move(sequence));
     return channel;
   }
-  void run() {
-    for (int steps = 0; batcher.busy(); ++steps) {
-      ASSERT_LT(steps, 100000) << "the batcher does not come to an end";
-      batcher.step();
-      if (batcher.stalled()) std::this_thread::sleep_for(std::chrono::microseconds(200));
-    }
-    EXPECT_EQ(batcher.statistics().cache_blocks_used, 0);
-    EXPECT_EQ(batcher.statistics().window_blocks_used, 0);
-  }
+  void run() { engine::testing::run_to_the_end(batcher); }
   static Result take(Channel& channel) {
     Result result;
     while (auto event = channel.take()) {
