@@ -92,12 +92,14 @@ TEST_F(DraftEngine, drafts_beside_cancels_preemptions_common_beginnings_and_faul
     faults::set("draft=37,block=15");
     std::vector<Request> requests;
     std::vector<std::unique_ptr<Stream>> streams;
-    for (unsigned i = 0; i < 16; ++i) {
-      requests.push_back(request(60, i / 3, 50 + i));
-      requests.back().sampling = {.temperature = 0.2 * (i % 5), .seed = i};
-      streams.push_back(busy->submit(requests.back()));
-      if (i % 5 == 4) streams[i - 2]->cancel();
-    }
+    hold(*busy, [&] {
+      for (unsigned i = 0; i < 16; ++i) {
+        requests.push_back(request(60, i / 3, 50 + i));
+        requests.back().sampling = {.temperature = 0.2 * (i % 5), .seed = i};
+        streams.push_back(busy->submit(requests.back()));
+        if (i % 5 == 4) streams[i - 2]->cancel();
+      }
+    });
     std::vector<testing::Answer> answers;
     for (const auto& stream : streams) answers.push_back(wait_for(*stream));
     faults::set("");

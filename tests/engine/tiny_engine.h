@@ -6,6 +6,7 @@
 #include <chrono>
 #include <cstring>
 #include <filesystem>
+#include <future>
 #include <memory>
 #include <random>
 #include <string>
@@ -95,6 +96,29 @@ class TinyEngine : public ::testing::Test {
     }
     ADD_FAILURE() << "the engine does not come to rest";
     return engine.statistics();
+  }
+
+  /// Keeps the engine's thread from going on until `submit` returns, so that what it submits meets in one step however fast steps are.
+  /// Returns the tokens that the engine generated for it.
+  template <typename Submit>
+  static std::int64_t hold(Engine& engine, Submit submit) {
+    std::int64_t tokens = 0;
+    for (bool held = false; !held;) {  // else the answer was there before anybody listened
+      std::promise<void> holds, go_on;
+      const auto stream = engine.submit(request(1, 9999, 100));
+      stream->notify([&holds, first = true, go = go_on.get_future().share(), here = std::this_thread::get_id()]() mutable {
+        if (!first || std::this_thread::get_id() == here) return;
+        first = false;
+        holds.set_value();
+        go.wait();
+      });
+      held = holds.get_future().wait_for(std::chrono::seconds(1)) == std::future_status::ready;
+      if (held) submit();
+      go_on.set_value();
+      tokens += std::ssize(wait_for(*stream).ids);
+      stream->notify({});
+    }
+    return tokens;
   }
 
   static inline std::shared_ptr<const runtime::LanguageModel> model_;

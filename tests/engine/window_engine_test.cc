@@ -66,7 +66,9 @@ class WindowEngineTest : public testing::TinyEngine {
     const std::vector<Request> list = requests();
     for (int k = 0; k < times; ++k) {
       std::vector<std::unique_ptr<Stream>> streams;
-      for (const Request& r : list) streams.push_back(engine->submit(r));
+      hold(*engine, [&] {
+        for (const Request& r : list) streams.push_back(engine->submit(r));
+      });
       for (std::size_t i = 0; i < list.size(); ++i) {
         const Answer answer = wait_for(*streams[i]);
         EXPECT_EQ(answer.last.finish, FinishReason::length) << answer.last.error;
