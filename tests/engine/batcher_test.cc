@@ -243,11 +243,42 @@ TEST(Batcher, guesses_save_steps_and_change_no_token) {
   Recorder::forgetful = false;
 }
 
+TEST(Batcher, two_ways_that_a_text_went_on_are_verified_in_one_step_and_change_no_token) {
+  Recorder::forgetful = Recorder::wavers = true;
+  for (const std::int64_t window : {0, 10}) {
+    Bench b(with_window(limits(3, 64, 200), window, kBlockTokens));
+    const auto channel = b.add(prompt(5, 1), 400);
+    b.run();
+    EXPECT_EQ(Bench::take(*channel).ids, Recorder::expected_answer(prompt(5, 1), 400));
+    EXPECT_EQ(b.recorder.most_rows_of_table, 2u);
+    EXPECT_EQ(b.batcher.statistics().cache_blocks_used, 0);
+    EXPECT_GT(b.recorder.copies, 5);
+  }
+  Recorder::forgetful = Recorder::wavers = false;
+}
+
+TEST(Batcher, an_answer_that_was_given_before_is_guessed_from_it) {
+  Bench b(limits(2, 64, 200));
+  std::vector<std::int64_t> steps;
+  for (int i = 0; i < 3; ++i) {
+    const std::int64_t before = b.batcher.statistics().steps;
+    const auto channel = b.add(prompt(20, 1), 100, i == 2 ? 7 : 0);
+    b.run();
+    EXPECT_EQ(Bench::take(*channel).ids, Recorder::expected_answer(prompt(20, 1), 100));
+    steps.push_back(b.batcher.statistics().steps - before);
+  }
+  EXPECT_GT(steps[0], 90);
+  EXPECT_LT(steps[1], 30);
+  EXPECT_EQ(steps[2], steps[0]) << "another partition";
+}
+
 TEST(Batcher, guesses_beside_arrivals_and_too_few_blocks_change_no_token) {
   Recorder::forgetful = true;
   std::int64_t accepted = 0;
-  for (unsigned round = 0; round < 100; ++round) {
+  for (unsigned round = 0; round < 200; ++round) {
     std::mt19937 random(round);
+    Recorder::wavers = round % 3 == 0;
+    faults::set(round % 5 == 0 ? "block=7,step=9" : "");
     Bench b(
         with_window(limits(1 + random() % 4, 1 + random() % 40, 6 + random() % 30), round % 2 == 0 ? 0 : 1 + random() % 12, kBlockTokens));
     std::vector<std::pair<std::vector<std::int32_t>, std::shared_ptr<Channel>>> sent;
@@ -260,12 +291,14 @@ TEST(Batcher, guesses_beside_arrivals_and_too_few_blocks_change_no_token) {
     for (const auto& [tokens, channel] : sent) {
       const Result result = Bench::take(*channel);
       ASSERT_EQ(result.ids, Recorder::expected_answer(tokens, result.ids.size()));
-      ASSERT_EQ(result.last.finish, FinishReason::length);
+      if (round % 5 != 0) ASSERT_EQ(result.last.finish, FinishReason::length);
     }
+    ASSERT_EQ(b.batcher.statistics().cache_blocks_used, 0);
     accepted += b.batcher.statistics().accepted_guesses;
   }
-  EXPECT_GT(accepted, 1000);
-  Recorder::forgetful = false;
+  EXPECT_GT(accepted, 2000);
+  faults::set("");
+  Recorder::forgetful = Recorder::wavers = false;
 }
 
 TEST(Batcher, partitions_do_not_meet) {

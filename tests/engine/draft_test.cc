@@ -303,7 +303,7 @@ double speed(double cost, const std::function<double(int step)>& chance, int ste
     ++tokens;
     for (std::size_t i = 0; i < sequence.guesses.size(); ++i) {
       const bool right = std::uniform_real_distribution<double>()(random) < chance(step);
-      speculation.learn(sequence, right);
+      speculation.learn(sequence, i, right ? 0 : 1);
       if (!right) break;
       ++tokens;
     }

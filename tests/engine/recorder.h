@@ -37,10 +37,12 @@ class Recorder {
       : limits_(limits), cache_(static_cast<std::size_t>(limits.blocks * limits.block_tokens), {-1, -1}), window(limits) {}
 
   static std::int32_t next_token(std::span<const std::int32_t> tokens) {
-    std::uint32_t hash = 1;
-    if (forgetful) tokens = tokens.last(1);
-    for (const std::int32_t id : tokens) hash = (hash ^ static_cast<std::uint32_t>(id)) * 0x01000193u + 7;
-    return static_cast<std::int32_t>((hash >> 8) % 256);
+    const auto hash_of = [](std::span<const std::int32_t> text, std::uint32_t hash) {
+      for (const std::int32_t id : text) hash = (hash ^ static_cast<std::uint32_t>(id)) * 0x01000193u + 7;
+      return hash;
+    };
+    const std::uint32_t hash = forgetful ? hash_of(tokens.last(1), wavers ? 1 + hash_of(tokens, 1) / 4096 % 2 : 1) : hash_of(tokens, 1);
+    return static_cast<std::int32_t>((hash >> 8) % (wavers ? 12 : 256));
   }
   static std::vector<std::int32_t> expected_answer(std::vector<std::int32_t> tokens, std::size_t count) {
     const std::size_t prompt = tokens.size();
@@ -52,6 +54,7 @@ class Recorder {
     step_sizes.push_back(batch.ids.size());
     if (fail_step == static_cast<int>(step_sizes.size()) || std::ranges::find(batch.ids, fail_for) != batch.ids.end())
       throw std::runtime_error("the roof is on fire");
+    most_rows_of_table = std::max(most_rows_of_table, std::set(batch.sequence.begin(), batch.sequence.end()).size());
     std::set<std::int32_t> slots;
     for (std::size_t i = 0; i < batch.ids.size(); ++i) {
       EXPECT_TRUE(slots.insert(batch.slots[i]).second) << "two tokens in one place";
@@ -90,6 +93,8 @@ class Recorder {
   }
 
   static inline bool forgetful = false;  // the next token depends on the last alone, so that answers go round in loops
+  static inline bool wavers = false;     // … which have forks, where all that was said decides
+  std::size_t most_rows_of_table = 0;    // in a step: sequences, and branches of guesses
   int copies = 0;
   std::vector<std::size_t> step_sizes;
   int fail_step = -1;          // counted from 1

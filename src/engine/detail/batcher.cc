@@ -29,6 +29,7 @@ Batcher::Batcher(const Limits& limits, Compute compute, Copy copy, Copy copy_win
       workspace_(static_cast<std::size_t>(limits.vocabulary)),
       speculation_({.most_guesses = limits.most_guesses,
                     .lookup = limits.lookup,
+                    .past = limits.prefix_cache,
                     .timed = limits.step_seconds >= 0,
                     .draft_tokens = limits.draft_tokens}) {
   const auto sequences = static_cast<std::size_t>(limits.max_sequences);
@@ -82,8 +83,8 @@ void Batcher::keep_waiting(std::unique_ptr<Sequence> sequence) noexcept {
 }
 
 /// Gives `count` more tokens their places in the cache and in the block table, if there are blocks.
-bool Batcher::append(Sequence& sequence, std::int64_t count) {
-  kvcache::BlockTable& table = tables_[static_cast<std::size_t>(sequence.row)];
+bool Batcher::append(std::int32_t row, std::int64_t count) {
+  kvcache::BlockTable& table = tables_[static_cast<std::size_t>(row)];
   const std::int64_t needed = table.blocks_needed(count);
   if (needed > 0 && faults::due(faults::Point::block)) return false;
   if (const std::int64_t missing = needed - pool_.free_blocks(); missing > 0) tree_.evict(missing);
@@ -92,10 +93,25 @@ bool Batcher::append(Sequence& sequence, std::int64_t count) {
   if (!table.append(count, copy)) return false;
   const std::size_t changed = copy ? before - 1 : before;  // beams share blocks that are not full
   if (copy) copy_(copy->from, copy->to);
-  const auto row = block_table_.begin() + sequence.row * limits_.max_blocks_per_sequence;
   std::copy(table.blocks().begin() + static_cast<std::ptrdiff_t>(changed), table.blocks().end(),
-            row + static_cast<std::ptrdiff_t>(changed));
+            block_table_.begin() + row * limits_.max_blocks_per_sequence + static_cast<std::ptrdiff_t>(changed));
   return true;
+}
+
+/// An empty row has the tokens of another, and shares its blocks.
+void Batcher::share(std::int32_t row, std::int32_t parent) {
+  kvcache::BlockTable &table = tables_[static_cast<std::size_t>(row)], &from = tables_[static_cast<std::size_t>(parent)];
+  table.begin_with(from.blocks());
+  table.truncate(from.tokens());
+  std::copy(table.blocks().begin(), table.blocks().end(), block_table_.begin() + row * limits_.max_blocks_per_sequence);
+  if (window_) window_->follow(row, parent);
+}
+
+void Batcher::clear_row(std::int32_t row) {
+  kvcache::BlockTable& table = tables_[static_cast<std::size_t>(row)];
+  std::fill_n(block_table_.begin() + row * limits_.max_blocks_per_sequence, table.blocks().size(), 0);
+  table.clear();
+  if (window_) window_->give_back(row);
 }
 
 /// A newcomer's places: the blocks of `match`, which are known already, and new ones for the rest. False when there is no room after all.
@@ -110,13 +126,13 @@ bool Batcher::place(Sequence& sequence, kvcache::PrefixTree::Match match) {
   const std::int64_t missing = sequence.size() - table.tokens();
   const bool copies = match.partial >= 0 && match.partial_tokens < missing;
   if (copies) pool_.add_reference(match.partial);  // not to be given back before it is copied
-  bool placed = append(sequence, missing);
+  bool placed = append(sequence.row, missing);
   if (placed && copies && (!window_ || window_->begin_within(sequence.row, match.partial, match.partial_tokens))) {
     copy_(match.partial, table.blocks()[known_blocks_.size()]);
     sequence.computed += match.partial_tokens;
   }
   if (copies) pool_.release(match.partial);
-  if (!placed) placed = append(sequence, missing);  // in the place of what was to be copied
+  if (!placed) placed = append(sequence.row, missing);  // in the place of what was to be copied
   if (!placed) return false;
   if (sequence.generated() == 0) sequence.cached = sequence.computed;
   done_.cached_prompt_tokens += std::min(sequence.computed, sequence.prompt_tokens());
@@ -145,11 +161,9 @@ void Batcher::make_known(Sequence& sequence) {
 
 void Batcher::give_back(Sequence& sequence) {
   if (sequence.row < 0) return;
-  kvcache::BlockTable& table = tables_[static_cast<std::size_t>(sequence.row)];
+  end_guesses(sequence);
   tree_.touch(sequence.known);
-  std::fill_n(block_table_.begin() + sequence.row * limits_.max_blocks_per_sequence, table.blocks().size(), 0);
-  table.clear();
-  if (window_) window_->give_back(sequence.row);
+  clear_row(sequence.row);
   free_rows_.push_back(std::exchange(sequence.row, -1));
   if (!sequence.is_extra_beam()) waiting_.left(sequence.tenant());
   if (BeamGroup* group = sequence.group(); group != nullptr && !sequence.is_extra_beam()) {
@@ -200,7 +214,7 @@ void Batcher::grow() {
   for (std::size_t i = 0; i < running_.size(); ++i) {
     Sequence& sequence = *running_[i];
     const std::int64_t missing = sequence.size() - tables_[static_cast<std::size_t>(sequence.row)].tokens();
-    while (!append(sequence, missing)) {
+    while (!append(sequence.row, missing)) {
       preempt_youngest();
       if (i >= running_.size()) return;  // it was the youngest itself
     }
@@ -258,7 +272,7 @@ void Batcher::admit() {
     known_blocks_.resize(match.usable);
     std::unique_ptr<Sequence> admitted = waiting_.take();
     try {
-      sequence.start(limits_.most_guesses, limits_.most_guesses > 0 && limits_.lookup);
+      sequence.start(limits_.most_guesses);
     } catch (const std::bad_alloc&) {
       waiting_.left(sequence.tenant());
       sequence.fail(Code::resource_exhausted, "no memory for the tokens of the request");
@@ -278,13 +292,13 @@ void Batcher::admit() {
 }
 
 void Batcher::add_rows(Sequence& sequence, std::int64_t count) {
-  const kvcache::BlockTable& table = tables_[static_cast<std::size_t>(sequence.row)];
+  std::int32_t row = sequence.row;
   const auto add = [&](std::int32_t id, std::int64_t position) {
     ids_.push_back(id);
     positions_.push_back(static_cast<std::int32_t>(position));
-    sequence_.push_back(sequence.row);
-    slots_.push_back(table.slot(position));
-    if (window_) window_slots_.push_back(window_->slot(sequence.row, position));
+    sequence_.push_back(row);
+    slots_.push_back(tables_[static_cast<std::size_t>(row)].slot(position));
+    if (window_) window_slots_.push_back(window_->slot(row, position));
   };
   sequence.scheduled = count;
   Reading reading{.sequence = &sequence, .draws = count == sequence.pending() && sequence.generates()};
@@ -302,9 +316,16 @@ void Batcher::add_rows(Sequence& sequence, std::int64_t count) {
   }
   if (reading.draws) {
     rows_.push_back(last());
-    for (std::size_t i = 0; i < sequence.guesses.size(); ++i) {
-      add(sequence.guesses[i], sequence.size() + static_cast<std::int64_t>(i));
-      rows_.push_back(last());
+    const auto add_guesses = [&](const std::vector<std::int32_t>& guesses) {
+      for (std::size_t i = 0; i < guesses.size(); ++i) {
+        add(guesses[i], sequence.size() + static_cast<std::int64_t>(i));
+        rows_.push_back(last());
+      }
+    };
+    add_guesses(sequence.guesses);
+    if (row = sequence.branch; row >= 0) {
+      add(sequence.tokens().back(), sequence.size() - 1);
+      add_guesses(sequence.other_guesses);
     }
   }
   if (reading.draws || reading.logits + reading.states > 0) readings_.push_back(reading);
@@ -312,19 +333,50 @@ void Batcher::add_rows(Sequence& sequence, std::int64_t count) {
 
 /// Places for its guesses, or it has none: a guess is not worth sending somebody back.
 void Batcher::place_guesses(Sequence& sequence) {
+  if (!sequence.other_guesses.empty() && !place_branch(sequence)) sequence.other_guesses.clear();
   const auto guesses = static_cast<std::int64_t>(sequence.guesses.size());
   if (guesses == 0) return;
   const std::int64_t needed = tables_[static_cast<std::size_t>(sequence.row)].blocks_needed(guesses);
-  if (needed <= pool_.free_blocks() + pool_.idle_blocks() && has_window_places(sequence, 1 + guesses) && append(sequence, guesses)) return;
+  if (needed <= pool_.free_blocks() + pool_.idle_blocks() && has_window_places(sequence, 1 + guesses) && append(sequence.row, guesses))
+    return;
   sequence.guesses.clear();
   if (window_) window_->truncate(sequence.row, sequence.size());
+}
+
+/// A row of the block table for the other guesses, which begins with a copy of what the last token's block has before it.
+bool Batcher::place_branch(Sequence& sequence) {
+  const std::int64_t before = sequence.size() - 1, tokens = 1 + std::ssize(sequence.other_guesses);
+  // A block that the last token completes becomes known to others as it is in the sequence's own row.
+  if (free_rows_.empty() || sequence.size() % limits_.block_tokens == 0) return false;
+  const std::int32_t row = free_rows_.back();
+  share(row, sequence.row);
+  tables_[static_cast<std::size_t>(row)].truncate(before);
+  if (window_) window_->truncate(row, before);
+  const std::int64_t needed = tables_[static_cast<std::size_t>(row)].blocks_needed(tokens);
+  if (needed > pool_.free_blocks() + pool_.idle_blocks() || (window_ && !window_->grow(row, before + tokens)) || !append(row, tokens)) {
+    clear_row(row);
+    return false;
+  }
+  free_rows_.pop_back();
+  sequence.branch = row;
+  return true;
+}
+
+/// Nothing is left of its guesses but the tokens that came true.
+void Batcher::end_guesses(Sequence& sequence) {
+  sequence.guesses.clear();
+  sequence.other_guesses.clear();
+  if (sequence.branch < 0) return;
+  if (sequence.branched) std::swap(sequence.row, sequence.branch);
+  sequence.branched = false;
+  clear_row(sequence.branch);
+  free_rows_.push_back(std::exchange(sequence.branch, -1));
 }
 
 /// A row of every request that waits for its next token, and guesses.
 void Batcher::add_answers() {
   answers_.clear();
   for (const auto& sequence : running_) {
-    sequence->guesses.clear();
     if (sequence->pending() != 1) continue;
     ++work_.rows;
     work_.row_keys += sequence->size();
@@ -333,9 +385,10 @@ void Batcher::add_answers() {
   if (limits_.most_guesses > 0) speculation_.guess(answers_, work_, cost_, workspace_);
   for (Sequence* sequence : answers_) {
     place_guesses(*sequence);
-    const auto guesses = static_cast<std::int64_t>(sequence->guesses.size());
-    work_.rows += guesses;
-    work_.row_keys += sequence->size() * guesses;
+    const std::int64_t guesses = std::ssize(sequence->guesses) + std::ssize(sequence->other_guesses),
+                       rows = guesses + (sequence->branch >= 0 ? 1 : 0);
+    work_.rows += rows;
+    work_.row_keys += sequence->size() * rows;
     sequence->guessed += guesses;
     done_.guessed_tokens += guesses;
     if (sequence->drafted) done_.drafted_tokens += guesses;
@@ -403,12 +456,13 @@ void Batcher::take_results(std::span<const Reading> readings, std::size_t hidden
   const std::size_t width = hidden_rows == 0 ? 0 : results.states.size() / hidden_rows;
   for (const Reading& reading : readings) {
     Sequence& sequence = *reading.sequence;
-    const std::size_t guesses = sequence.guesses.size(),
+    const std::size_t guesses = sequence.guesses.size() + sequence.other_guesses.size(),
                       logits = vocabulary * (static_cast<std::size_t>(reading.logits) + (reading.draws ? 1 + guesses : 0)),
                       states = width * static_cast<std::size_t>(reading.states);
     const bool ended = read(reading, {results.logits.first(logits), results.states.first(states)});
     results = {results.logits.subspan(logits), results.states.subspan(states)};
-    sequence.guesses.clear();
+    if (ended) speculation_.ended(sequence);
+    end_guesses(sequence);
     if (ended) {
       give_back(sequence);
     } else if (reading.draws && guesses > 0) {
@@ -451,25 +505,30 @@ bool Batcher::read(const Reading& reading, const Results& results) {
   return true;
 }
 
-/// The next tokens of a request, from its rows [1 + guesses, vocabulary]: one, and one more for each guess that was right. True when that
-/// ended it.
+/// The next tokens of a request, from its rows [1 + guesses + other guesses, vocabulary]: one, and one more for each guess that was right.
+/// True when that ended it.
 bool Batcher::draw(Sequence& sequence, std::span<const float> logits) {
   if (sequence.group() != nullptr) {
     sequence.offer(logits.first(static_cast<std::size_t>(limits_.tokens_known)), workspace_);
     return false;
   }
-  for (std::size_t i = 0;; ++i) {
+  for (std::size_t depth = 0, row = 0;; ++depth) {
     const bool ended = sequence.advance(
-        logits.subspan(i * static_cast<std::size_t>(limits_.vocabulary), static_cast<std::size_t>(limits_.tokens_known)), workspace_);
+        logits.subspan(row * static_cast<std::size_t>(limits_.vocabulary), static_cast<std::size_t>(limits_.tokens_known)), workspace_);
     ++done_.generated_tokens;
     waiting_.charge(sequence.tenant(), waiting_.kAnswerToken);
-    if (i == 0) speculation_.drawn(sequence, sequence.tokens().back());
+    const std::int32_t id = sequence.tokens().back();
+    speculation_.learn(sequence, depth, id);
     if (ended) return true;
-    if (i == sequence.guesses.size()) break;
-    const bool right = sequence.tokens().back() == sequence.guesses[i];
-    speculation_.learn(sequence, right);
-    if (!right) break;
+    const auto came_true = [&](const std::vector<std::int32_t>& guesses) { return depth < guesses.size() && guesses[depth] == id; };
+    if (depth == 0 && !came_true(sequence.guesses) && came_true(sequence.other_guesses)) {
+      sequence.branched = true;
+      row = sequence.guesses.size();
+    }
+    if (!came_true(sequence.branched ? sequence.other_guesses : sequence.guesses)) break;
+    ++row;
     ++sequence.computed;
+    ++sequence.guessed_right;
     ++done_.accepted_guesses;
     if (sequence.drafted) ++done_.accepted_drafts;
   }
@@ -505,7 +564,8 @@ void Batcher::compute_alone() {
   std::span<std::int32_t> rows = rows_, hidden_rows = hidden_rows_;
   std::span<const Reading> readings = readings_;
   for (std::size_t begin = 0, end; begin < ids_.size(); begin = end) {
-    for (end = begin; end < ids_.size() && sequence_[end] == sequence_[begin];) ++end;
+    Sequence& sequence = **std::ranges::find(running_, sequence_[begin], [](const auto& one) { return one->row; });
+    for (end = begin; end < ids_.size() && (sequence_[end] == sequence.row || sequence_[end] == sequence.branch);) ++end;
     const auto part = [&](const std::vector<std::int32_t>& list) { return std::span(list).subspan(begin, end - begin); };
     const auto take_rows = [&](std::span<std::int32_t>& all) {
       std::size_t count = 0;
@@ -515,7 +575,6 @@ void Batcher::compute_alone() {
       return own;
     };
     const std::span<const std::int32_t> own_rows = take_rows(rows), own_hidden = take_rows(hidden_rows);
-    Sequence& sequence = **std::ranges::find(running_, sequence_[begin], [](const auto& one) { return one->row; });
     const std::size_t reads = !readings.empty() && readings.front().sequence == &sequence ? 1 : 0;
     const std::span<const Reading> own = readings.first(reads);
     readings = readings.subspan(reads);

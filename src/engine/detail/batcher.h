@@ -129,7 +129,11 @@ class Batcher {
 
   bool is_being_computed(const Sequence& sequence, std::int64_t known) const;
   bool place(Sequence& sequence, kvcache::PrefixTree::Match match);
-  bool append(Sequence& sequence, std::int64_t count);
+  bool append(std::int32_t row, std::int64_t count);
+  void share(std::int32_t row, std::int32_t parent);
+  void clear_row(std::int32_t row);
+  bool place_branch(Sequence& sequence);
+  void end_guesses(Sequence& sequence);
   /// Whether the next `count` tokens of the sequence have their places in the cache of layers with a window; it never lacks room for long.
   bool has_window_places(const Sequence& sequence, std::int64_t count) {
     return !window_ || window_->grow(sequence.row, sequence.computed + count);

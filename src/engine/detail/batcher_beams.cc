@@ -77,17 +77,8 @@ Sequence* Batcher::another_beam(const Sequence& leader) {
 }
 
 void Batcher::become(Sequence& beam, const Sequence& parent) {
-  kvcache::BlockTable &table = tables_[static_cast<std::size_t>(beam.row)], &from = tables_[static_cast<std::size_t>(parent.row)];
-  const auto row = block_table_.begin() + beam.row * limits_.max_blocks_per_sequence;
-  std::fill_n(row, table.blocks().size(), 0);
-  table.clear();
-  table.begin_with(from.blocks());
-  table.truncate(from.tokens());
-  std::copy(table.blocks().begin(), table.blocks().end(), row);
-  if (window_) {
-    window_->give_back(beam.row);
-    window_->follow(beam.row, parent.row);
-  }
+  clear_row(beam.row);
+  share(beam.row, parent.row);
   beam.follow(parent);
   beam.computed = parent.computed;
   beam.known_blocks = parent.known_blocks;

@@ -1,35 +1,41 @@
 #include "engine/detail/prompt_lookup.h"
 
-#include <algorithm>
-#include <bit>
+#include <new>
+#include <utility>
 
 namespace quern::engine::detail {
 
-void PromptLookup::reserve(std::int64_t tokens) {
-  if (last_.empty()) last_.resize(std::bit_ceil(static_cast<std::size_t>(2 * tokens + 1)), 0);
+void PromptLookup::Place::copy(std::int64_t most, std::vector<std::int32_t>& guess) const {
+  const auto count = static_cast<std::size_t>(most);
+  for (std::size_t i = 0; i < count && (i < following.size() || (!past && !following.empty())); ++i)
+    guess.push_back(following[i % following.size()]);
 }
 
-/// Of the three tokens that end before `end`.
-std::size_t PromptLookup::place_of(std::span<const std::int32_t> text, std::int64_t end) const {
-  std::uint64_t hash = 0;
-  for (std::int64_t i = end - kWords; i < end; ++i)
-    hash = (hash ^ static_cast<std::uint32_t>(text[static_cast<std::size_t>(i)])) * 0x9e3779b97f4a7c15u;
-  return static_cast<std::size_t>(hash >> 32) & (last_.size() - 1);
-}
-
-void PromptLookup::guess(std::span<const std::int32_t> text, std::int64_t most, std::vector<std::int32_t>& guess) {
-  const auto size = static_cast<std::int64_t>(text.size());
-  if (last_.empty() || size < kWords) return;
-  for (; known_ < size; ++known_) last_[place_of(text, known_)] = static_cast<std::int32_t>(known_);
-  const std::int64_t before = last_[place_of(text, size)];
-  if (before == 0) return;
-  const auto words = [&](std::int64_t end) { return text.subspan(static_cast<std::size_t>(end - kWords), kWords); };
-  if (!std::ranges::equal(words(before), words(size))) return;  // another three of the same hash
-  const std::size_t begin = guess.size();
-  for (std::int64_t i = 0; i < most; ++i) {
-    const std::int64_t at = before + i;
-    guess.push_back(at < size ? text[static_cast<std::size_t>(at)] : guess[begin + static_cast<std::size_t>(at - size)]);
+std::array<PromptLookup::Place, 2> PromptLookup::find(std::span<const std::int32_t> text, const PastAnswers* past,
+                                                      std::uint64_t partition) {
+  constexpr int kTried = 8;  // shorter ends, for a place that goes on otherwise
+  try {
+    while (!given_up_ && pieces_.size() < std::ssize(text)) pieces_.append(text[static_cast<std::size_t>(pieces_.size())]);
+  } catch (const std::bad_alloc&) {
+    given_up_ = true;
+    pieces_.clear();
   }
+  const auto place = [&](SuffixAutomaton::Cursor cursor) {
+    return cursor.length == 0 ? Place{} : Place{cursor.length, false, text.subspan(static_cast<std::size_t>(pieces_.place(cursor)))};
+  };
+  SuffixAutomaton::Cursor end = given_up_ ? SuffixAutomaton::Cursor{} : pieces_.end();
+  std::array<Place, 2> found = {place(end), {}};
+  if (past != nullptr) {
+    const PastAnswers::Place other = past->find(partition, text, reader_);
+    if (!other.following.empty()) found[1] = {other.matched, true, other.following};
+    if (found[1].matched > found[0].matched) std::swap(found[0], found[1]);
+  }
+  const auto goes_on_otherwise = [&](const Place& other) { return other.following.front() != found[0].following.front(); };
+  if (found[0].matched == 0 || (found[1].matched > 0 && goes_on_otherwise(found[1]))) return found;
+  found[1] = {};
+  for (int tried = 0; tried < kTried && found[1].matched == 0 && end.length > 0; ++tried, end = pieces_.shorter(end))
+    if (const Place other = place(end); goes_on_otherwise(other)) found[1] = other;
+  return found;
 }
 
 }  // namespace quern::engine::detail

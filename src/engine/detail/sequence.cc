@@ -145,11 +145,6 @@ void Sequence::finish_search() {
   finish(reason);
 }
 
-void Sequence::guess(std::int64_t most) {
-  guesses.clear();
-  lookup_.guess(tokens_, most, guesses);
-}
-
 bool Sequence::guess_next(std::span<const float> logits, sampling::Workspace& workspace) {
   const std::size_t size = tokens_.size();
   tokens_.insert(tokens_.end(), guesses.begin(), guesses.end());  // has room for them: start()
@@ -165,10 +160,9 @@ bool Sequence::guess_next(std::span<const float> logits, sampling::Workspace& wo
   return ends(id);
 }
 
-void Sequence::start(std::int64_t most_guesses, bool looks_up) {
+void Sequence::start(std::int64_t most_guesses) {
   tokens_.reserve(static_cast<std::size_t>(limit_));
-  if (looks_up) lookup_.reserve(limit_);
-  guesses.reserve(static_cast<std::size_t>(most_guesses));
+  for (auto* list : {&guesses, &other_guesses}) list->reserve(static_cast<std::size_t>(most_guesses));
   if (!started_) admitted_ = Clock::now();
   started_ = true;
 }

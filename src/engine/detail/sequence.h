@@ -1,5 +1,6 @@
 #pragma once
 
+#include <array>
 #include <chrono>
 #include <cstdint>
 #include <memory>
@@ -13,6 +14,7 @@
 #include "engine/detail/answer_text.h"
 #include "engine/detail/beam_search.h"
 #include "engine/detail/channel.h"
+#include "engine/detail/lookup_trust.h"
 #include "engine/detail/prompt_lookup.h"
 #include "engine/detail/waiting_room.h"
 #include "engine/request.h"
@@ -83,11 +85,15 @@ class Sequence {
   std::int32_t row = -1;                                         // of the block table, while it runs
   std::int64_t computed = 0;                                     // leading tokens whose keys and values are in the cache
   std::int64_t scheduled = 0;                                    // tokens of the step being made, without guesses
-  std::vector<std::int32_t> guesses = {};                        // of the tokens after the last one, which the step verifies
-  bool drafted = false;                                          // they are a drafter's, not those of its own text
-  std::int32_t said_before = -1;                                 // the first that its text would have guessed; -1: none
-  double trust = 0.7;                                            // how often a guess of its text was right lately …
-  double draft_trust = -1;                                       // … and of the drafter; below 0: was not asked yet
+  std::vector<std::int32_t> guesses = {};                        // of the tokens after the last one, which the step verifies …
+  std::vector<std::int32_t> other_guesses = {};                  // … and if the first of these is wrong
+  std::int32_t branch = -1;                                      // row of the block table that they have, for this step; -1: none
+  bool branched = false;                                         // the answer went on as they say
+  bool drafted = false;                                          // guesses are a drafter's, not those of a lookup
+  std::array<PromptLookup::Place, 2> places = {};                // that the lookup found for this step (what follows is gone) …
+  std::array<std::int32_t, 2> said = {-1, -1};                   // … and what it would guess first at each
+  LookupTrust lookup_trust = {};                                 // how often guesses of the lookup were right lately …
+  double draft_trust = -1;                                       // … and of the drafter; below 0: neither was asked yet
   std::int64_t guessed = 0, guessed_right = 0;                   // tokens, in all
   std::int64_t known_blocks = 0;                                 // leading blocks that the prefix tree has
   kvcache::PrefixTree::Node known = kvcache::PrefixTree::kRoot;  // the last of them
@@ -97,8 +103,8 @@ class Sequence {
 
   std::uint64_t partition() const { return request_.cache_partition; }
 
-  /// Guesses up to `most` tokens into `guesses`.
-  void guess(std::int64_t most);
+  /// Places that its text's end had before, in it or in `past`; null: only in it.
+  std::array<PromptLookup::Place, 2> look_up(const PastAnswers* past) { return lookup_.find(tokens_, past, request_.cache_partition); }
   /// A drafter's next guess, from its row of logits: drawn as the next token would be if all guesses so far were right. True when nothing
   /// is to be guessed behind it.
   bool guess_next(std::span<const float> logits, sampling::Workspace& workspace);
@@ -119,7 +125,7 @@ class Sequence {
   void finish_search();
 
   /// The sequence is admitted, perhaps not for the first time. Takes memory for all its tokens, so that nothing is allocated while it runs.
-  void start(std::int64_t most_guesses, bool looks_up);
+  void start(std::int64_t most_guesses);
   /// Draws the next token from a row of logits. True when that ended the answer: the last event is sent.
   bool advance(std::span<const float> logits, sampling::Workspace& workspace);
   /// Takes the logits behind the prompt's token at `position`: the log-probability of the next. Errors: as Sampler::sample.

@@ -9,18 +9,18 @@
 namespace quern::engine::detail {
 namespace {
 
-constexpr double kRow = 0.1, kDraft = 0.2;     // shares of a step that a row adds, and a drafter's step takes: when times are not to count
-constexpr double kLearn = 0.15;                // weight of the newest guess in how often they are right
-constexpr double kTrusted = 0.5;               // a text that is right so often is not improved upon
-constexpr std::int64_t kAtHand = 16;           // tokens that a drafter reads without being asked whether it is worth it
-constexpr double kAllowance = 0.015;           // of all time, for guesses
-constexpr double kReading = 0.01;              // of all time, beside half of what was saved, for reading
-constexpr double kStart = 3, kMostSaved = 64;  // steps, of the account
-constexpr double kPays = 1.03;                 // times as many tokens a second, or it is noise
-constexpr double kHope = 0.8;                  // how often the drafter may be right when it is tried again …
-constexpr std::int64_t kFew = 2;               // guesses then …
-constexpr int kTry = 6;                        // … for so many steps
-constexpr int kFailures = 3;                   // in a row, then it is switched off
+constexpr double kRow = 0.1, kDraft = 0.2;  // shares of a step that a row adds, and a drafter's step takes: when times are not to count
+constexpr double kLearn = 0.15, kLearnOfAll = 0.02;  // weight of the newest guess in how often they are right, of a sequence and of all
+constexpr double kTrusted = 0.5;                     // a text that is right so often is not improved upon
+constexpr std::int64_t kAtHand = 16;                 // tokens that a drafter reads without being asked whether it is worth it
+constexpr double kAllowance = 0.015;                 // of all time, for guesses
+constexpr double kReading = 0.01;                    // of all time, beside half of what was saved, for reading
+constexpr double kStart = 3, kMostSaved = 64;        // steps, of the account
+constexpr double kPays = 1.03;                       // times as many tokens a second, or it is noise
+constexpr double kHope = 0.8;                        // how often the drafter may be right when it is tried again …
+constexpr std::int64_t kFew = 2;                     // guesses then …
+constexpr int kTry = 6;                              // … for so many steps
+constexpr int kFailures = 3;                         // in a row, then it is switched off
 
 }  // namespace
 
@@ -39,25 +39,42 @@ double Speculation::draft_seconds(const StepWork& work, const StepCost& cost) co
 
 /// As many guesses as pay: each must bring more tokens for its time than the step does without.
 void Speculation::look_up(Sequence& sequence, const StepWork& work, const StepCost& cost) {
-  sequence.trust += 0.005 * (0.5 - sequence.trust);  // who failed is tried again some time
-  const std::int64_t most = std::min(limits_.most_guesses, sequence.room() - 1);
   StepWork more = work;
   ++more.rows;
   more.row_keys += sequence.size();
   const double alone = limits_.timed ? cost.predict(work) : 0, share = alone > 0 ? cost.predict(more) / alone - 1 : kRow;
   const double least = std::max(0.05, double(work.rows) * share);  // the least chance that is worth a row
+  if (least >= 1) return;
+  const std::array<PromptLookup::Place, 2> found = sequence.look_up(limits_.past ? &past_ : nullptr);
+  for (std::size_t i = 0; i < found.size() && found[i].matched > 0; ++i) {
+    sequence.places[i] = {found[i].matched, found[i].past};
+    sequence.said[i] = found[i].following.front();
+  }
+  if (sequence.said[0] < 0) return;
+  const std::int64_t most = std::min(limits_.most_guesses, sequence.room() - 1);
   std::int64_t count = 0;
-  for (double chance = sequence.trust; count < most && chance > least; chance *= sequence.trust) ++count;
-  if (count > 0) sequence.guess(count);
+  for (double chance = 1; count < most; ++count) {
+    chance *= sequence.lookup_trust.first(found[0], count);
+    if (chance <= least) break;
+  }
+  found[0].copy(count, sequence.guesses);
+  if (count == 0 || sequence.said[1] < 0) return;
+  double chance = (1 - sequence.lookup_trust.first(found[0], 0)) * sequence.lookup_trust.other(found[1]), gain = 0;
+  const std::int64_t first_row = count + 1;  // that of the last token, once more
+  for (count = 0; first_row + count < most && chance > least; ++count) {
+    gain += chance;
+    chance *= sequence.lookup_trust.first(found[1], count + 1);
+  }
+  if (gain > double(count + 1) * least) found[1].copy(count, sequence.other_guesses);
 }
 
 void Speculation::guess(std::span<Sequence* const> waiting, const StepWork& work, const StepCost& cost, sampling::Workspace& workspace) {
   for (Sequence* sequence : waiting) {
     sequence->drafted = false;
-    sequence->said_before = -1;
+    sequence->said = {-1, -1};
+    if (sequence->draft_trust < 0) sequence->lookup_trust = lookup_trust_, sequence->draft_trust = trust_;
     if (sequence->room() < 2 || sequence->generated() == 0 || sequence->group() != nullptr) continue;
     if (limits_.lookup) look_up(*sequence, work, cost);
-    if (!sequence->guesses.empty()) sequence->said_before = sequence->guesses.front();
   }
   if (drafter_) draft(waiting, work, cost, workspace);
 }
@@ -120,8 +137,7 @@ void Speculation::draft(std::span<Sequence* const> waiting, const StepWork& work
   wishes_.clear();
   for (Sequence* sequence : waiting) {
     if (sequence->generated() == 0 || sequence->group() != nullptr) continue;
-    if (!sequence->guesses.empty() && sequence->trust >= kTrusted) continue;
-    if (sequence->draft_trust < 0) sequence->draft_trust = trust_;
+    if (!sequence->guesses.empty() && sequence->lookup_trust.first(sequence->places[0], 0) >= kTrusted) continue;
     const Drafter::Wish wish{sequence, std::min({most, sequence->room() - 1, drafter_->context() - sequence->size()})};
     if (wish.most <= 0) continue;
     (always || drafter_->lag(*sequence) <= kAtHand ? ready_ : behind_).push_back(wish);
@@ -167,22 +183,35 @@ void Speculation::run(sampling::Workspace& workspace) {
       if (note_) note_("the draft model is used no more: " + std::string(error.what()));
     }
   }
-  for (const Drafter::Wish& wish : wishes_) wish.sequence->drafted = !wish.sequence->guesses.empty();
+  for (const Drafter::Wish& wish : wishes_) {
+    wish.sequence->drafted = !wish.sequence->guesses.empty();
+    wish.sequence->other_guesses.clear();
+  }
 }
 
-void Speculation::drawn(Sequence& sequence, std::int32_t id) {
-  if (sequence.drafted && sequence.said_before >= 0) sequence.trust += kLearn * ((sequence.said_before == id ? 1 : 0) - sequence.trust);
-}
-
-void Speculation::learn(Sequence& sequence, bool right) {
-  double& trust = sequence.drafted ? sequence.draft_trust : sequence.trust;
-  trust += kLearn * ((right ? 1 : 0) - trust);
-  if (right) ++sequence.guessed_right;
-  if (!sequence.drafted) return;
-  trust_ += 0.02 * ((right ? 1 : 0) - trust_);
+void Speculation::learn(Sequence& sequence, std::size_t depth, std::int32_t id) {
+  const auto weigh = [&](auto learn) { learn(sequence.lookup_trust, kLearn), learn(lookup_trust_, kLearnOfAll); };
+  const std::vector<std::int32_t>& guesses = sequence.branched ? sequence.other_guesses : sequence.guesses;
+  const bool guessed = depth < guesses.size(), right = guessed && guesses[depth] == id;
+  if (depth == 0 && sequence.said[0] >= 0) {
+    const bool said = sequence.said[0] == id;
+    weigh([&](LookupTrust& trust, double weight) { trust.learn_first(sequence.places[0], 0, said, weight); });
+    if (!said && sequence.said[1] >= 0)
+      weigh([&](LookupTrust& trust, double weight) { trust.learn_other(sequence.places[1], sequence.said[1] == id, weight); });
+  } else if (guessed && !sequence.drafted) {
+    const auto at = static_cast<std::int64_t>(depth);
+    weigh([&](LookupTrust& trust, double weight) { trust.learn_first(sequence.places[sequence.branched ? 1 : 0], at, right, weight); });
+  }
+  if (!guessed || !sequence.drafted) return;
+  sequence.draft_trust += kLearn * ((right ? 1 : 0) - sequence.draft_trust);
+  trust_ += kLearnOfAll * ((right ? 1 : 0) - trust_);
   if (!right) return;
   saved_ += token_;
   if (limits_.timed) balance_ += token_;
+}
+
+void Speculation::ended(const Sequence& sequence) {
+  if (limits_.lookup && limits_.past) past_.add(sequence.partition(), sequence.tokens(), sequence.generated());
 }
 
 }  // namespace quern::engine::detail

@@ -9,15 +9,19 @@
 #include <vector>
 
 #include "engine/detail/drafter.h"
+#include "engine/detail/past_answers.h"
 #include "engine/detail/sequence.h"
 #include "engine/detail/step_cost.h"
 #include "sampling/sampler.h"
 
 namespace quern::engine::detail {
 
-/// Decides who guesses next tokens, and how many, for all sequences of a step that wait for their next one: a sequence's own text where it
-/// says how it may go on and was right lately, else the drafter, if there is one. What a guess costs and how often it is right are
-/// learned, and there is none that does not promise more tokens for its time than the step brings without it.
+/// Decides who guesses next tokens, and how many, for all sequences of a step that wait for their next one: a sequence's own text and past
+/// answers where they say how it may go on and were right lately, else the drafter, if there is one. What a guess costs and how often it is
+/// right are learned, and there is none that does not promise more tokens for its time than the step brings without it.
+///
+/// What a lookup would say is compared with what is drawn at every step, guessed or not: it is known without trying when it is worth it.
+/// Where a text went on in two ways and it pays, both are verified: the second from a row of its own, which has the last token once more.
 ///
 /// The drafter keeps an account besides: what it took, what its right guesses saved, and a small share of all time as its allowance. It
 /// rests while it owes; so one that is misjudged costs no more than the allowance. What has been saved up it may spend on trying again.
@@ -25,7 +29,8 @@ class Speculation {
  public:
   struct Limits {
     std::int64_t most_guesses = 8;  // of a sequence in a step
-    bool lookup = true;             // guesses may be a sequence's own text
+    bool lookup = true;             // guesses may be a sequence's own text …
+    bool past = true;               // … and what others of its cache partition were answered
     bool timed = true;              // false: what is guessed must not depend on what steps took
     std::int64_t draft_tokens = 0;  // above 0: so many of each sequence, always
   };
@@ -35,12 +40,13 @@ class Speculation {
   /// `note` hears in a sentence when the drafter failed too often and is asked no more; may be empty.
   void draft_with(std::unique_ptr<Drafter> drafter, std::function<void(std::string_view)> note);
 
-  /// Fills Sequence::guesses of each that waits for one token. `work` is the step without guesses.
+  /// Fills Sequence::guesses and other_guesses, together fewer than most_guesses where both have some, of each that waits for one token.
+  /// `work` is the step without guesses.
   void guess(std::span<Sequence* const> waiting, const StepWork& work, const StepCost& cost, sampling::Workspace& workspace);
-  /// One more of the sequence's guesses was compared with what was drawn.
-  void learn(Sequence& sequence, bool right);
-  /// The first token behind the sequence's text was drawn, whoever guessed it.
-  void drawn(Sequence& sequence, std::int32_t id);
+  /// The token at `depth` behind the sequence's text was drawn; those before it were as guessed.
+  void learn(Sequence& sequence, std::size_t depth, std::int32_t id);
+  /// The sequence's answer is complete.
+  void ended(const Sequence& sequence);
 
  private:
   void look_up(Sequence& sequence, const StepWork& work, const StepCost& cost);
@@ -57,6 +63,8 @@ class Speculation {
   void run(sampling::Workspace& workspace);
 
   const Limits limits_;
+  PastAnswers past_;
+  LookupTrust lookup_trust_;          // over all sequences: where new ones begin
   std::unique_ptr<Drafter> drafter_;  // null: none
   std::function<void(std::string_view)> note_;
   std::vector<Drafter::Wish> ready_, behind_, wishes_;  // ready: has read all but a few tokens
