@@ -107,7 +107,7 @@ void add_run(CLI::App& app) {
       ->check(CLI::Range(std::int64_t{1}, std::int64_t{1} << 27))
       ->type_name("N")
       ->group(kText);
-  command->add_flag("--no-lookup", text.no_lookup, "Do not guess tokens from what the text says already; the answer is the same")
+  command->add_flag("--no-lookup", text.no_lookup, "Do not guess tokens from what the text says already: slower, and the same answer")
       ->group(kText);
   add_precision(*command, text.precision);
   command->get_option("--precision")->group(kText);

@@ -270,7 +270,7 @@ void add_serve(CLI::App& app) {
       ->type_name("DIR")
       ->group(kModel);
   command->add_flag("--no-prefix-cache", options->no_prefix_cache, "Forget what ended requests computed")->group(kModel);
-  command->add_flag("--no-lookup", options->no_lookup, "Do not guess tokens from the text so far")->group(kModel);
+  command->add_flag("--no-lookup", options->no_lookup, "Do not guess tokens from the text so far and past answers")->group(kModel);
   limit("--max-queue", options->max_queue, "Requests that may wait; more are refused with 429 [1024]", 0, 1 << 20);
   limit("--max-per-tenant", options->max_of_tenant,
         "Answers that may be made at once for one key (or, without keys, one 'user'); more are refused with 429 [no limit]", 0, 1 << 20);

@@ -39,7 +39,8 @@ struct EngineOptions {
   /// 0: two and a half times what the waiting requests alone would take, so that a long prompt never makes them wait long.
   double max_itl_ms = 0;
   bool prefix_cache = true;  // keep what ended requests computed, while nobody needs the room, for those that begin alike
-  /// Guess the next tokens from what a request's text says already, and verify several in one step where that pays. Changes no answer.
+  /// Guess the next tokens from what a request's text says already, and with prefix_cache from what others of the same partition were
+  /// answered, and verify several in one step where that pays. Changes no answer.
   bool prompt_lookup = true;
   DraftOptions draft = {};  // changes no answer either
   DiskCacheOptions disk_cache = {};
