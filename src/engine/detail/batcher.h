@@ -95,14 +95,8 @@ class Batcher {
 
   /// In seconds.
   double now() const { return std::chrono::duration<double>(limits_.now().time_since_epoch()).count(); }
-  void drop_cancelled();
-  void grow();
-  void admit();
   void plan();
-  void add_answers();
-  void place_guesses(Sequence& sequence);
   void add_rows(Sequence& sequence, std::int64_t count);
-  void keep_waiting(std::unique_ptr<Sequence> sequence) noexcept;
   std::int64_t prompt_budget() const;
   /// What of a step's results is one request's: logits behind `logits` tokens of its prompt, the first of them at `first_logits`, and as
   /// many rows as it draws from; final states likewise.
@@ -118,22 +112,18 @@ class Batcher {
   void take_results(std::span<const Reading> readings, std::size_t hidden_rows, Results results);
   void end_step();
   bool read(const Reading& reading, const Results& results);
-  bool draw(Sequence& sequence, std::span<const float> logits);
+  void remove_ended();
 
-  // batcher_beams.cc
-  void advance_searches();
-  void advance(Sequence& leader);
-  Sequence* another_beam(const Sequence& leader);
-  void become(Sequence& beam, const Sequence& parent);
-  void leave_search(Sequence& beam);
-
+  // batcher_places.cc
+  void keep_waiting(std::unique_ptr<Sequence> sequence) noexcept;
+  void drop_cancelled();
+  void grow();
+  void admit();
   bool is_being_computed(const Sequence& sequence, std::int64_t known) const;
   bool place(Sequence& sequence, kvcache::PrefixTree::Match match);
   bool append(std::int32_t row, std::int64_t count);
   void share(std::int32_t row, std::int32_t parent);
   void clear_row(std::int32_t row);
-  bool place_branch(Sequence& sequence);
-  void end_guesses(Sequence& sequence);
   /// Whether the next `count` tokens of the sequence have their places in the cache of layers with a window; it never lacks room for long.
   bool has_window_places(const Sequence& sequence, std::int64_t count) {
     return !window_ || window_->grow(sequence.row, sequence.computed + count);
@@ -141,7 +131,20 @@ class Batcher {
   void make_known(Sequence& sequence);
   void give_back(Sequence& sequence);
   void preempt_youngest();
-  void remove_ended();
+
+  // batcher_guesses.cc
+  void add_answers();
+  void place_guesses(Sequence& sequence);
+  bool place_branch(Sequence& sequence);
+  bool draw(Sequence& sequence, std::span<const float> logits);
+  void end_guesses(Sequence& sequence);
+
+  // batcher_beams.cc
+  void advance_searches();
+  void advance(Sequence& leader);
+  Sequence* another_beam(const Sequence& leader);
+  void become(Sequence& beam, const Sequence& parent);
+  void leave_search(Sequence& beam);
 
   Limits limits_;
   Compute compute_;
