@@ -27,6 +27,9 @@ struct Request {
   /// Requests reuse what the cache knows of others with the same partition only: for tenants who must not learn, by the time an answer
   /// takes, what others asked.
   std::uint64_t cache_partition = 0;
+  /// What the cache then knows of the request stays for so many seconds after its answer, before all that is not kept so; up to half of the
+  /// cache. For conversations that go on, and tools that take their time.
+  double keep_seconds = 0;
   /// Who asks: tenants who wait get equal shares of what the engine can do, see detail/waiting_room.h. Among a tenant's requests the lower
   /// priority is admitted first, then the earlier deadline. A request that is still waiting at its deadline fails (Code::cancelled).
   std::uint64_t tenant = 0;

@@ -91,26 +91,63 @@ void PrefixTree::remove(Node node) {
   (entry.previous_sibling == kRoot ? first_child_of(entry.parent) : at(entry.previous_sibling).next_sibling) = entry.next_sibling;
   if (entry.next_sibling != kRoot) at(entry.next_sibling).previous_sibling = entry.previous_sibling;
   order_.remove(node);
+  let_go(node);
   if (parts_ != nullptr) parts_->forget(node);
   entry.known = false;
   --size_;
   pool_.drop(node);
 }
 
+bool PrefixTree::is_held(Node node) {
+  if (at(node).held > now_) return true;
+  let_go(node);
+  return false;
+}
+
+void PrefixTree::let_go(Node node) {
+  if (at(node).held == 0) return;
+  at(node).held = 0;
+  --held_;
+  if (parts_ != nullptr) parts_->hold(node, false);
+}
+
+void PrefixTree::hold(Node node, double until) {
+  const std::int64_t most = pool_.blocks() / 2;
+  const auto walk = [&](auto visit) {
+    for (Node at = node; at != kRoot; at = this->at(at).parent) visit(at);
+  };
+  std::int64_t length = 0, needed = 0;
+  walk([&](Node at) { ++length, needed += this->at(at).held == 0 ? 1 : 0; });
+  if (held_ + needed > most)
+    for (Node other = 0; other < static_cast<Node>(entries_.size()); ++other) is_held(other);
+  needed = 0;
+  walk([&](Node at) { needed += this->at(at).held == 0 ? 1 : 0; });
+  // Whoever is held, those before it are, too.
+  for (; node != kRoot && held_ + needed > most; node = at(node).parent, --length) needed -= at(node).held == 0 ? 1 : 0;
+  const std::int64_t first_seen = parts_ == nullptr ? length : parts_->first_seen(length * block_tokens_);
+  walk([&](Node at) {
+    Entry& entry = this->at(at);
+    if (entry.held == 0) ++held_;
+    entry.held = std::max(entry.held, until);
+    if (--length >= first_seen) parts_->hold(at, true);
+  });
+}
+
 std::int64_t PrefixTree::evict(std::int64_t count) {
   std::int64_t evicted = 0;
   // Who is looked at and stays goes to the end, so each is looked at once.
-  for (std::int64_t looks = size_; looks > 0 && evicted < count && order_.oldest() != UseOrder::kNone; --looks) {
-    Node node = order_.oldest();
-    if (pool_.references(node) > 1) {
-      order_.touch(node);
-      continue;
+  for (const bool also_held : {false, true})
+    for (std::int64_t looks = size_; looks > 0 && evicted < count && order_.oldest() != UseOrder::kNone; --looks) {
+      Node node = order_.oldest();
+      if (pool_.references(node) > 1 || (!also_held && is_held(node))) {
+        order_.touch(node);
+        continue;
+      }
+      // Whoever uses a block uses those before it, so what is under an idle one is idle, but for one that is just being written to disk.
+      while (at(node).first_child != kRoot) node = at(node).first_child;
+      if (pool_.references(node) == 1) ++evicted;
+      remove(node);
     }
-    // Whoever uses a block uses those before it, so what is under an idle one is idle, but for one that is just being written to disk.
-    while (at(node).first_child != kRoot) node = at(node).first_child;
-    if (pool_.references(node) == 1) ++evicted;
-    remove(node);
-  }
   return evicted;
 }
 

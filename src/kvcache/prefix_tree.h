@@ -12,8 +12,8 @@ namespace quern::kvcache {
 
 /// What the cache still knows of sequences that ended or go on elsewhere: a tree of full blocks, each under the block of the tokens before
 /// it, so that a new sequence can begin with the blocks of one that begins alike. The tree is one user of each of its blocks; a block that
-/// only the tree uses is idle, and is given back when somebody needs room, the longest unused leaf first. Nothing but the constructor
-/// allocates. Not for concurrent use.
+/// only the tree uses is idle, and is given back when somebody needs room, the longest unused leaf first; those that are held for a time
+/// go last. Nothing but the constructor allocates. Not for concurrent use.
 /// Source: RadixAttention, Zheng et al. 2023 (SGLang), here with whole blocks as edges.
 class PrefixTree {
  public:
@@ -39,6 +39,11 @@ class PrefixTree {
 
   /// Counts all blocks from the root to `node` as used now.
   void touch(Node node);
+  /// The blocks from the root to `node` are given back before `until`, in seconds of `set_time`, only when there are no others. Half of all
+  /// blocks may be held so; of what would be more, only the beginning is.
+  void hold(Node node, double until);
+  /// What time it is.
+  void set_time(double now) { now_ = now; }
   /// Gives back up to `count` idle blocks; returns how many.
   std::int64_t evict(std::int64_t count);
 
@@ -51,6 +56,7 @@ class PrefixTree {
     Node parent = kRoot, first_child = kRoot, next_sibling = kRoot, previous_sibling = kRoot;
     Node next_in_bucket = kRoot;
     bool known = false;
+    double held = 0;  // until then; 0: not at all
   };
 
   Entry& at(Node node) { return entries_[static_cast<std::size_t>(node)]; }
@@ -61,9 +67,12 @@ class PrefixTree {
   Node lookup(Node parent, std::uint64_t partition, std::span<const std::int32_t> tokens) const;
   Node& first_child_of(Node parent) { return parent == kRoot ? root_children_ : at(parent).first_child; }
   void remove(Node node);
+  bool is_held(Node node);
+  void let_go(Node node);
 
   BlockPool& pool_;
-  std::int64_t block_tokens_, size_ = 0;
+  std::int64_t block_tokens_, size_ = 0, held_ = 0;
+  double now_ = 0;
   WindowParts* parts_;
   std::vector<Entry> entries_;        // by block
   std::vector<std::int32_t> tokens_;  // [blocks, block_tokens]

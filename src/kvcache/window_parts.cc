@@ -10,6 +10,7 @@ WindowParts::WindowParts(std::size_t nodes, BlockPool& pool, std::int64_t block_
       window_(window),
       part_(nodes, kNone),
       wanted_(nodes, false),
+      held_(nodes, false),
       node_(static_cast<std::size_t>(pool.blocks()), kNone),
       order_(node_.size()) {
   QUERN_ASSERT(block_tokens > 0 && window > 0);
@@ -26,6 +27,7 @@ void WindowParts::give(std::int32_t node, std::int32_t block) {
 void WindowParts::drop(std::int32_t node) {
   const std::int32_t block = of(node);
   if (block == kNone) return;
+  hold(node, false);
   part_[static_cast<std::size_t>(node)] = kNone;
   node_[static_cast<std::size_t>(block)] = kNone;
   order_.remove(block);
@@ -57,18 +59,26 @@ void WindowParts::let_go(std::int32_t block, bool passed) {
                                                                                        : order_.add_newest(block);
 }
 
+void WindowParts::hold(std::int32_t node, bool held) {
+  const auto i = static_cast<std::size_t>(node);
+  if (held == held_[i] || (held && (of(node) == kNone || 2 * held_count_ >= pool_.blocks()))) return;
+  held_[i] = held;
+  held_count_ += held ? 1 : -1;
+}
+
 std::int64_t WindowParts::evict(std::int64_t count) {
   std::int64_t evicted = 0;
   // Who is looked at and stays goes to the end, so each is looked at once.
-  for (auto looks = std::ssize(node_); looks > 0 && evicted < count && order_.oldest() != kNone; --looks) {
-    const std::int32_t block = order_.oldest();
-    if (pool_.references(block) > 1) {
-      order_.touch(block);
-      continue;
+  for (const bool also_held : {false, true})
+    for (auto looks = std::ssize(node_); looks > 0 && evicted < count && order_.oldest() != kNone; --looks) {
+      const std::int32_t block = order_.oldest(), node = node_[static_cast<std::size_t>(block)];
+      if (pool_.references(block) > 1 || (!also_held && held_[static_cast<std::size_t>(node)])) {
+        order_.touch(block);
+        continue;
+      }
+      drop(node);
+      ++evicted;
     }
-    drop(node_[static_cast<std::size_t>(block)]);
-    ++evicted;
-  }
   return evicted;
 }
 

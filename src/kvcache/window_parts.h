@@ -45,6 +45,8 @@ class WindowParts {
   void touch(std::span<const std::int32_t> nodes, std::size_t usable);
   /// A sequence that had this block needs it no more. `passed`: it has gone on, and what it saw of it nobody has asked for yet.
   void let_go(std::int32_t block, bool passed);
+  /// The part of a node goes only when there are no others, or no more so. Half of all parts may be held.
+  void hold(std::int32_t node, bool held);
   /// Gives back up to `count` parts that nobody uses; returns how many.
   std::int64_t evict(std::int64_t count);
 
@@ -54,6 +56,8 @@ class WindowParts {
   std::int64_t block_tokens_, window_;
   std::vector<std::int32_t> part_;  // by node
   std::vector<bool> wanted_;        // by node: it is seen from where texts part
+  std::vector<bool> held_;          // by node
+  std::int64_t held_count_ = 0;
   std::vector<std::int32_t> node_;  // by block
   UseOrder order_;
 };

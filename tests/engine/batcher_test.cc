@@ -243,6 +243,24 @@ TEST(Batcher, guesses_save_steps_and_change_no_token) {
   Recorder::forgetful = false;
 }
 
+TEST(Batcher, a_conversation_that_asks_for_it_is_kept_through_others) {
+  for (const std::int64_t window : {0, 10})
+    for (const double seconds : {0.0, 60.0}) {
+      Bench b(with_window(limits(2, 64, 40), window, kBlockTokens));
+      auto channel = b.add(prompt(41, 1), 10, 0, seconds);
+      b.run();
+      std::vector<std::int32_t> next = prompt(41, 1);
+      for (const std::int32_t id : Bench::take(*channel).ids) next.push_back(id);
+      for (unsigned i = 0; i < 8; ++i) {
+        channel = b.add(prompt(60, 10 + i), 5);
+        b.run();
+      }
+      channel = b.add(next, 1);
+      b.run();
+      EXPECT_EQ(Bench::take(*channel).last.cached_tokens, seconds > 0 ? 48 : 0) << window;
+    }
+}
+
 TEST(Batcher, two_ways_that_a_text_went_on_are_verified_in_one_step_and_change_no_token) {
   Recorder::forgetful = Recorder::wavers = true;
   for (const std::int64_t window : {0, 10}) {

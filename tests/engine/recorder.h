@@ -134,12 +134,14 @@ class Bench {
   }
   ~Bench() { batcher.cancel_all(); }
 
-  std::shared_ptr<Channel> add(std::vector<std::int32_t> prompt, std::int64_t max_tokens, std::uint64_t partition = 0) {
+  std::shared_ptr<Channel> add(std::vector<std::int32_t> prompt, std::int64_t max_tokens, std::uint64_t partition = 0,
+                               double keep_seconds = 0) {
     Request request{.prompt = std::move(prompt),
                     .sampling = {.temperature = 0},
                     .max_tokens = max_tokens,
                     .ignore_end = true,
-                    .cache_partition = partition};
+                    .cache_partition = partition,
+                    .keep_seconds = keep_seconds};
     const std::int64_t context = limits_.max_blocks_per_sequence * kBlockTokens;
     auto sequence = std::make_unique<Sequence>(std::move(request), context, kVocabulary, *words_.tokenizer);
     sequence->arrival = arrivals_++;

@@ -55,6 +55,50 @@ TEST(PrefixTree, finds_the_longest_known_beginning_to_the_token) {
   EXPECT_EQ(known(tree, {}), 0);
 }
 
+TEST(PrefixTree, what_is_held_goes_last_until_its_time_is_over) {
+  BlockPool pool(10);
+  PrefixTree tree(pool, kBlock);
+  const Tokens kept = {1, 2, 3, 4, 5, 6, 7, 8}, other = {9, 9, 9, 9, 8, 8, 8, 8, 7, 7, 7, 7, 6, 6, 6, 6};
+  insert(pool, tree, kept);
+  std::vector<std::int32_t> blocks;
+  tree.hold(tree.find(kept, 0, blocks).node, 60);
+  insert(pool, tree, other);
+  EXPECT_EQ(tree.evict(4), 4);
+  EXPECT_EQ(known(tree, kept), 8) << "the oldest, but held";
+  EXPECT_EQ(known(tree, other), 0);
+  EXPECT_EQ(tree.evict(1), 1) << "there is nothing else";
+  EXPECT_EQ(known(tree, kept), 4);
+
+  insert(pool, tree, kept);
+  tree.hold(tree.find(kept, 0, blocks).node, 100);
+  insert(pool, tree, other);
+  tree.set_time(101);
+  tree.evict(2);
+  EXPECT_EQ(known(tree, kept), 0);
+  EXPECT_EQ(known(tree, other), 16);
+}
+
+TEST(PrefixTree, half_of_the_blocks_can_be_held_of_the_rest_the_beginning) {
+  BlockPool pool(8);
+  PrefixTree tree(pool, kBlock);
+  Tokens longest(24), second = {50, 51, 52, 53};
+  for (std::size_t i = 0; i < longest.size(); ++i) longest[i] = static_cast<std::int32_t>(i);
+  std::vector<std::int32_t> blocks;
+  insert(pool, tree, longest);
+  tree.hold(tree.find(longest, 0, blocks).node, 10);
+  insert(pool, tree, second);
+  tree.hold(tree.find(second, 0, blocks).node, 10);
+  tree.evict(3);
+  EXPECT_EQ(known(tree, longest), 16);
+  EXPECT_EQ(known(tree, second), 0);
+  tree.set_time(11);
+  insert(pool, tree, second);
+  tree.hold(tree.find(second, 0, blocks).node, 20);  // the time of the others is over
+  tree.evict(4);
+  EXPECT_EQ(known(tree, longest), 0);
+  EXPECT_EQ(known(tree, second), 4);
+}
+
 TEST(PrefixTree, partitions_do_not_see_each_other) {
   BlockPool pool(100);
   PrefixTree tree(pool, kBlock);

@@ -51,6 +51,17 @@ TEST_F(WindowPartsTest, what_comes_after_n_tokens_sees_the_window_less_itself) {
     EXPECT_EQ(parts_.first_seen(tokens), first) << tokens;
 }
 
+TEST_F(WindowPartsTest, those_seen_from_the_end_of_what_is_held_go_last) {
+  const auto nodes = insert(kText);
+  tree_.hold(nodes.back(), 60);
+  insert({31, 32, 33, 34, 35, 36, 37, 38});
+  EXPECT_EQ(parts_.evict(5), 5);
+  EXPECT_EQ(usable(kText), 5);
+  tree_.set_time(61);
+  EXPECT_EQ(tree_.evict(7), 7);
+  EXPECT_EQ(parts_.evict(1), 0);
+}
+
 TEST_F(WindowPartsTest, a_beginning_is_usable_where_all_parts_that_are_seen_from_its_end_are_known) {
   const auto nodes = insert(kText);
   ASSERT_EQ(nodes.size(), 5u);

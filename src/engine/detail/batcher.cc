@@ -177,6 +177,7 @@ void Batcher::take_results(std::span<const Reading> readings, std::size_t hidden
     const bool ended = read(reading, {results.logits.first(logits), results.states.first(states)});
     results = {results.logits.subspan(logits), results.states.subspan(states)};
     if (ended) speculation_.ended(sequence);
+    if (ended && sequence.keep_seconds() > 0) tree_.hold(sequence.known, now() + sequence.keep_seconds());
     end_guesses(sequence);
     if (ended) {
       give_back(sequence);
@@ -277,6 +278,7 @@ void Batcher::compute_alone() {
 }
 
 void Batcher::step() {
+  tree_.set_time(now());
   exchange_with_disk();
   drop_cancelled();
   grow();

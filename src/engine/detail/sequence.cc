@@ -24,6 +24,8 @@ Request checked(Request request, std::int64_t vocabulary, const tokenizers::Toke
     if (n < -1 || n > vocabulary)
       throw Error(Code::invalid_argument,
                   fmt::format("{} is {}; it must be between -1 (none) and the {} tokens of the vocabulary", name, n, vocabulary));
+  if (!(request.keep_seconds >= 0))
+    throw Error(Code::invalid_argument, fmt::format("keep_seconds is {}; it must be 0 or more", request.keep_seconds));
   for (const std::int32_t id : request.stop_ids)
     if (id < 0 || id >= vocabulary)
       throw Error(Code::invalid_argument, fmt::format("the stop token {} is outside the vocabulary of {} tokens", id, vocabulary));

@@ -101,6 +101,7 @@ class Sequence {
   std::int64_t fetches = 0;                                      // times that it waited for the disk since it last ran
   std::int64_t cached = 0;                                       // tokens that the tree had when it was first admitted
 
+  double keep_seconds() const { return request_.keep_seconds; }
   std::uint64_t partition() const { return request_.cache_partition; }
 
   /// Places that its text's end had before, in it or in `past`; null: only in it.

@@ -18,6 +18,7 @@ using namespace detail;
 constexpr std::int64_t kMany = std::int64_t{1} << 31;
 constexpr std::size_t kMostStops = 32, kMostStopIds = 1024, kMostBias = 1024, kMostTools = 1024, kMostBadWords = 1024;
 constexpr std::int64_t kMostLogprobs = 20;
+constexpr double kMostKept = 3600;  // seconds
 constexpr std::size_t kMostSalt = 128;
 
 std::vector<std::int32_t> ids_of(const Json& list, const std::string& param, std::int64_t vocabulary) {
@@ -100,6 +101,12 @@ void read_basics(Fields& fields, Common& c, bool truncate_end) {
   if (const auto time = fields.integer("timeout_ms", 1, kMany)) c.timeout = std::chrono::milliseconds(*time);
   c.cache_salt = fields.text("cache_salt");
   if (c.cache_salt.size() > kMostSalt) refuse("cache_salt", fmt::format("'cache_salt' has more than {} bytes", kMostSalt));
+  c.request.keep_seconds = fields.number("cache_ttl", 0, kMostKept, 0);
+  if (const std::string retention = fields.text("prompt_cache_retention"); retention == "24h") {
+    c.request.keep_seconds = std::max(c.request.keep_seconds, kMostKept);
+  } else if (!retention.empty() && retention != "in_memory" && retention != "in-memory") {
+    refuse("prompt_cache_retention", "'prompt_cache_retention' must be in_memory or 24h");
+  }
   c.user = fields.text("user");
   c.request.priority = fields.integer("priority", -kMany, kMany).value_or(0);
   fields.accept_all({"metadata", "safety_identifier", "request_id", "rid", "session_id"});
@@ -202,10 +209,9 @@ void read_common(Fields& fields, Common& c, const Abilities& abilities, const Li
   for (const char* off : {"xtc_probability", "dry_multiplier", "dynatemp_range", "mirostat", "n_keep", "n_discard"})
     fields.refuse_unless(off, 0);
   // Hints, bookkeeping, and parameters of samplers that are off.
-  fields.accept_all({"store", "service_tier", "prompt_cache_key", "prompt_cache_options", "prompt_cache_retention", "prediction",
-                     "verbosity", "spaces_between_special_tokens", "early_stopping", "cache_prompt", "xtc_threshold", "dry_base",
-                     "dry_allowed_length", "dry_penalty_last_n", "dry_sequence_breakers", "dynatemp_exponent", "mirostat_tau",
-                     "mirostat_eta"});
+  fields.accept_all({"store", "service_tier", "prompt_cache_key", "prompt_cache_options", "prediction", "verbosity",
+                     "spaces_between_special_tokens", "early_stopping", "cache_prompt", "xtc_threshold", "dry_base", "dry_allowed_length",
+                     "dry_penalty_last_n", "dry_sequence_breakers", "dynatemp_exponent", "mirostat_tau", "mirostat_eta"});
 }
 
 // --- chats ------------------------------------------------------------------------------------------------------------------------------

@@ -78,6 +78,19 @@ TEST(Fairness, a_user_may_not_have_more_answers_made_at_once_than_are_allowed) {
       << "what has ended counts no more";
 }
 
+TEST(Fairness, how_long_a_conversation_is_kept_must_be_seconds_or_as_openai_says_it) {
+  const Server server;
+  for (const Json& more : {Json{{"cache_ttl", 0.5}}, Json{{"cache_ttl", 3600}}, Json{{"prompt_cache_retention", "24h"}},
+                           Json{{"prompt_cache_retention", "in_memory"}}})
+    EXPECT_EQ(server.post("/v1/completions", one_token("x", more).dump()).status, 200) << more;
+  for (const auto& [name, value] :
+       {std::pair<const char*, Json>{"cache_ttl", -1}, {"cache_ttl", 3601}, {"cache_ttl", "1h"}, {"prompt_cache_retention", "1h"}}) {
+    const Reply reply = server.post("/v1/completions", one_token("x", {{name, value}}).dump());
+    EXPECT_EQ(reply.status, 400) << value;
+    EXPECT_EQ(Json::parse(reply.body)["error"]["param"], name);
+  }
+}
+
 TEST(Fairness, priority_must_be_a_whole_number) {
   const Server server;
   EXPECT_EQ(server.post("/v1/completions", one_token("x", {{"priority", -3}}).dump()).status, 200);
