@@ -32,11 +32,6 @@ std::string head(int status, const Framing& framing) {
   return fmt::format("HTTP/1.1 {} {}\r\ndate: {}\r\n{}", status, reason(status), date(), framing.keep_alive ? "" : "connection: close\r\n");
 }
 
-bool equal(std::string_view a, std::string_view b) {
-  return std::equal(a.begin(), a.end(), b.begin(), b.end(),
-                    [](unsigned char x, unsigned char y) { return std::tolower(x) == std::tolower(y); });
-}
-
 }  // namespace
 
 std::string_view reason(int status) {
@@ -106,21 +101,6 @@ void append_chunk(std::string& out, std::string_view bytes, const Framing& frami
   fmt::format_to(std::back_inserter(out), "{:x}\r\n", bytes.size());
   out += bytes;
   out += "\r\n";
-}
-
-bool is_known_host(std::string_view host, const std::vector<std::string>& hosts) {
-  // The port, which may be that of a tunnel, is no matter.
-  if (host.starts_with('[')) {
-    const std::size_t end = host.find(']');
-    if (end == std::string_view::npos) return false;
-    host = host.substr(1, end - 1);
-  } else if (const std::size_t colon = host.rfind(':'); colon != std::string_view::npos) {
-    host = host.substr(0, colon);
-  }
-  if (host.ends_with('.')) host.remove_suffix(1);
-  if (equal(host, "localhost") || host == "::1") return true;
-  if (host.starts_with("127.") && host.find_first_not_of("0123456789.") == std::string_view::npos) return true;
-  return std::any_of(hosts.begin(), hosts.end(), [&](const std::string& known) { return known == "*" || equal(host, known); });
 }
 
 }  // namespace quern::http

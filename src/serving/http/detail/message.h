@@ -21,7 +21,4 @@ std::string event_head(const Headers& headers, const Framing& framing, const Hea
 /// A piece of a stream's body.
 void append_chunk(std::string& out, std::string_view bytes, const Framing& framing);
 
-/// The Host header names us: loopback, or one of `hosts`. Keeps pages from reaching a local server through a name of their own.
-bool is_known_host(std::string_view host, const std::vector<std::string>& hosts);
-
 }  // namespace quern::http
