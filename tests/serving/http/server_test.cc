@@ -198,7 +198,9 @@ TEST(Http, a_client_that_leaves_is_noticed_while_streaming_and_while_waiting) {
         client.close();
       }
       EXPECT_TRUE(soon([&] { return running.gone == before + 1; })) << path;
-      if (half) EXPECT_TRUE(soon([&] { return client.rest(), true; }));
+      if (half) {
+        EXPECT_TRUE(soon([&] { return client.rest(), true; }));
+      }
       EXPECT_TRUE(soon([&] { return !running.statuses().empty() && running.statuses().back() == 499; }));
     }
 }
