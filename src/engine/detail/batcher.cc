@@ -124,7 +124,7 @@ std::int64_t Batcher::prompt_budget() const {
   StepWork any = work_;
   any.prompt_tokens = 1;
   const double enough = std::max(kTimesAlone * alone, std::min(kSmooth, alone + 2 * (cost_.predict(any) - alone)));
-  const double seconds = limits_.step_seconds > 0 ? limits_.step_seconds : enough;
+  const double seconds = limits_.step_seconds > 0 ? limits_.step_seconds - guess_seconds_ : enough;
   return std::min(left, std::max(kLeast, cost_.affordable(work_, double(prompts_.front()->computed), seconds)));
 }
 

@@ -165,6 +165,7 @@ class Batcher {
   std::vector<std::int32_t> ids_, positions_, sequence_, slots_, window_slots_, rows_, hidden_rows_;  // of the step
   StepCost cost_;
   StepWork work_;                           // of the step
+  double guess_seconds_ = 0;                // that its guesses took: a draft model has steps of its own
   std::vector<std::int32_t> known_blocks_;  // of the request being admitted
   std::vector<std::int32_t> block_table_;   // [max_sequences, max_blocks_per_sequence]
   std::uint64_t given_up_ = 0;              // Channel::cancellations() when those that wait were last looked through

@@ -15,7 +15,9 @@ void Batcher::add_answers() {
     work_.row_keys += sequence->size();
     if (has_window_places(*sequence, 1)) answers_.push_back(sequence.get());
   }
+  const double begin = now();
   if (limits_.most_guesses > 0) speculation_.guess(answers_, work_, cost_, workspace_);
+  guess_seconds_ = now() - begin;
   for (Sequence* sequence : answers_) {
     place_guesses(*sequence);
     const std::int64_t guesses = std::ssize(sequence->guesses) + std::ssize(sequence->other_guesses),
