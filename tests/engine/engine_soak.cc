@@ -113,6 +113,7 @@ Request random_request(Random& random, std::int64_t context) {
   if (random.once_in(3)) r.stop = {std::string(1, static_cast<char>(random.between('a', 'z'))), "no such thing"};
   r.ignore_end = random.once_in(2);
   r.cache_partition = static_cast<std::uint64_t>(random.between(0, 1));
+  if (random.once_in(4)) r.keep_seconds = 0.01 * static_cast<double>(random.between(1, 200));
   r.logprobs = static_cast<std::int32_t>(random.between(-1, 3));
   return r;
 }
