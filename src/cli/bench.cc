@@ -19,7 +19,9 @@
 #include "cli/options.h"
 #include "cli/output.h"
 #include "cli/profile_report.h"
+#include "cli/step_times.h"
 #include "cli/step_times_file.h"
+#include "cli/steps.h"
 #include "runtime/language_model.h"
 
 namespace quern::cli {
@@ -43,91 +45,12 @@ struct Figures {
 
 double seconds_since(Clock::time_point start) { return std::chrono::duration<double>(Clock::now() - start).count(); }
 
-/// The rows of one step over sequences that each own a run of blocks of the cache.
-class Steps {
- public:
-  static constexpr std::int64_t kMost = 512;  // tokens a step, as the engine's own prefill
-
-  Steps(std::shared_ptr<const runtime::LanguageModel> model, std::int64_t sequences, std::int64_t tokens)
-      : blocks_each_((tokens + model->kv_block_tokens() - 1) / model->kv_block_tokens()),
-        block_tokens_(model->kv_block_tokens()),
-        vocabulary_(model->vocabulary()),
-        runner_(std::move(model), process_pool(), sequences * blocks_each_, sequences, blocks_each_) {
-    for (std::int64_t b = 0; b < sequences * blocks_each_; ++b) table_.push_back(static_cast<std::int32_t>(b));
-  }
-
-  void add(std::int64_t sequence, std::int64_t position, bool wants_logits) {
-    if (wants_logits) rows_.push_back(static_cast<std::int32_t>(ids_.size()));
-    ids_.push_back(
-        static_cast<std::int32_t>((sequence * 7919 + position * 104729 + 17) % vocabulary_));  // any tokens will do; not all the same
-    positions_.push_back(static_cast<std::int32_t>(position));
-    sequence_.push_back(static_cast<std::int32_t>(sequence));
-    slots_.push_back(static_cast<std::int32_t>(sequence * blocks_each_ * block_tokens_ + position));
-    if (static_cast<std::int64_t>(ids_.size()) == kMost) run();
-  }
-
-  void set_profile(plan::Profile* profile) { runner_.set_profile(profile); }
-
-  void run() {
-    if (ids_.empty()) return;
-    runner_.run({ids_, positions_, sequence_, slots_, table_, rows_});
-    for (auto* list : {&ids_, &positions_, &sequence_, &slots_, &rows_}) list->clear();
-  }
-
- private:
-  std::int64_t blocks_each_, block_tokens_, vocabulary_;
-  runtime::LanguageRunner runner_;
-  std::vector<std::int32_t> ids_, positions_, sequence_, slots_, table_, rows_;
-};
-
 std::shared_ptr<const runtime::LanguageModel> load_model(const Options& options) {
   runtime::LanguageOptions load;
   load.precision = options.precision;
   load.kv_dtype = options.kv_dtype;
   options.load.apply(load);
   return runtime::LanguageModel::load(options.model, load);
-}
-
-/// How long steps take by what they hold, for `quern simulate`. The median of some runs of each.
-engine::StepTimes measure_step_times(const Options& options) {
-  constexpr int kRuns = 7;
-  const std::shared_ptr<const runtime::LanguageModel> model = load_model(options);
-  const std::int64_t context = std::min<std::int64_t>(1536, model->context_length());
-  const auto timed = [&](Steps& steps, auto&& fill) {
-    std::vector<double> times;
-    for (int run = -1; run < kRuns; ++run) {  // the first warms up
-      fill(steps);
-      const auto begin = Clock::now();
-      steps.run();
-      if (run >= 0) times.push_back(seconds_since(begin));
-    }
-    std::nth_element(times.begin(), times.begin() + kRuns / 2, times.end());
-    return times[kRuns / 2];
-  };
-  const auto piece = [&](Steps& steps, std::int64_t first, std::int64_t count) {
-    return timed(steps, [=](Steps& s) {
-      for (std::int64_t i = 0; i < count; ++i) s.add(0, first + i, i + 1 == count);
-    });
-  };
-  const auto answers = [&](Steps& steps, std::int64_t sequences, std::int64_t position) {
-    return timed(steps, [=](Steps& s) {
-      for (std::int64_t i = 0; i < sequences; ++i) s.add(i, position, true);
-    });
-  };
-  engine::StepTimes result;
-  Steps few(model, 8, context), many(model, 64, 32);
-  for (const std::int64_t count : {1, 2, 4, 8, 16, 32, 64, 128, 256, 511})
-    if (count <= context) result.tokens.emplace_back(count, piece(few, 0, count));
-  const std::int64_t far = context - 1, half = context / 2;
-  result.key = std::max(0.0, (answers(few, 8, far) - answers(few, 8, 15)) / (8.0 * double(far - 15)));
-  const std::int64_t length = std::min<std::int64_t>(256, half);
-  result.prompt_key = std::max(0.0, (piece(few, half, length) - piece(few, 0, length)) / (double(length) * double(half)));
-  constexpr std::int64_t kRows = 32;
-  result.row = std::max(0.0, (answers(many, kRows, 16) - result.of_tokens(kRows) - result.key * double(kRows) * 17) / double(kRows - 1));
-  // What the times of n tokens hold beside the tokens themselves.
-  for (auto& [count, seconds] : result.tokens)
-    seconds = std::max(0.0, seconds - result.row - (count == 1 ? result.key : result.prompt_key * double(count) * double(count + 1) / 2));
-  return result;
 }
 
 Figures measure(const Options& options, plan::Profile* profile) {
@@ -166,12 +89,16 @@ Figures measure(const Options& options, plan::Profile* profile) {
 
 void bench(const Options& options) {
   if (!options.cost.empty()) {
-    const engine::StepTimes times = measure_step_times(options);
+    const engine::StepTimes times = measure_step_times(load_model(options));
     write_step_times(options.cost, times, options.model, process_pool().workers());
-    print(fmt::format(
-        "a token {:.2f} ms, 64 tokens {:.2f} ms, 256 tokens {:.2f} ms; a row {:.1f} us; 1000 keys {:.1f} us, in prompts {:.2f} us\n",
-        1e3 * times.of_tokens(1), 1e3 * times.of_tokens(64), 1e3 * times.of_tokens(256), 1e6 * times.row, 1e9 * times.key,
-        1e9 * times.prompt_key));
+    const auto answers = [&](std::int64_t count) {
+      return 1e3 * (times.of_tokens(count) + times.of_rows(count) + double(count) * times.of_keys(256));
+    };
+    print(
+        fmt::format("a prompt's 64 tokens {:.2f} ms, 256 {:.2f} ms; an answer's token {:.2f} ms, of 16 answers {:.2f} ms\n"
+                    "first of its sizes {:.2f} ms more; served: a request {:.1f} us, a token {:.1f} us\n",
+                    1e3 * times.of_tokens(64), 1e3 * times.of_tokens(256), answers(1), answers(16), 1e3 * times.new_sizes,
+                    1e6 * times.request, 1e6 * times.token));
     return;
   }
   plan::Profile profile;
@@ -226,8 +153,7 @@ void add_bench(CLI::App& app) {
   add_precision(*command, options->precision);
   command->add_flag("--profile", options->profile, "Also where the time goes: by kernel and node, beside what the machine allows");
   add_kv_type(*command, options->kv_dtype);
-  command->add_option("--cost", options->cost, "Instead: measure how long steps take by what they hold, for `quern simulate`")
-      ->type_name("F.json");
+  command->add_option("--cost", options->cost, "Instead: measure what steps and serving take, for `quern simulate`")->type_name("F.json");
   add_load(*command, options->load);
   add_json(*command, options->json);
   add_verbose(*command, options->verbose, "Also workers, instruction set and precision");

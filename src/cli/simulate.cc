@@ -7,8 +7,9 @@
 #include <fstream>
 #include <memory>
 #include <nlohmann/json.hpp>
-#include <optional>
+#include <numeric>
 #include <string>
+#include <unordered_map>
 #include <vector>
 
 #include "base/error.h"
@@ -30,15 +31,17 @@ struct Options {
   engine::SimulationOptions simulation;
   std::vector<double> loads = {1};
   std::int64_t limit = 0, trace_block_tokens = 512;
-  std::optional<double> request_us, token_us;
+  double client_request_us = 0, client_token_us = 0;
   bool no_prefix_cache = false, json = false;
 };
 
 constexpr std::int64_t kMostTokens = 1 << 24;  // of one request
 constexpr std::size_t kMostRequests = 16 << 20, kMostBlocks = std::size_t{1} << 30;
 
-/// A line of a trace: {"timestamp": milliseconds, "input_length": n, "output_length": n, "hash_ids": [...]}.
-engine::TracedRequest parse(const std::string& line, engine::Trace& trace) {
+using Sessions = std::unordered_map<std::string, std::int64_t>;  // by what the trace calls them
+
+/// A line of a trace: {"timestamp": milliseconds, "input_length": n, "output_length": n, "hash_ids": [...], "session_id": any}.
+engine::TracedRequest parse(const std::string& line, engine::Trace& trace, Sessions& sessions) {
   const Json json = Json::parse(line);
   engine::TracedRequest request;
   request.arrival = json.value("timestamp", 0.0) / 1000;
@@ -47,6 +50,8 @@ engine::TracedRequest parse(const std::string& line, engine::Trace& trace) {
   if (!std::isfinite(request.arrival) || request.arrival < 0 || request.prompt_tokens < 1 || request.prompt_tokens > kMostTokens ||
       request.answer_tokens < 0 || request.answer_tokens > kMostTokens)
     throw Error(Code::data_corrupt, "a number is out of range");
+  if (const auto id = json.find("session_id"); id != json.end())
+    request.session = sessions.try_emplace(id->dump(), static_cast<std::int64_t>(sessions.size())).first->second;
   request.first_block = trace.blocks.size();
   if (const auto ids = json.find("hash_ids"); ids != json.end())
     for (const Json& id : *ids) trace.blocks.push_back(id.get<std::uint64_t>());
@@ -54,16 +59,30 @@ engine::TracedRequest parse(const std::string& line, engine::Trace& trace) {
   return request;
 }
 
+/// Those of one moment stay as they are.
+void in_order_of_arrival(std::vector<engine::TracedRequest>& requests) {
+  std::vector<std::size_t> order(requests.size());
+  std::iota(order.begin(), order.end(), std::size_t{0});
+  std::sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) {
+    return requests[a].arrival != requests[b].arrival ? requests[a].arrival < requests[b].arrival : a < b;
+  });
+  std::vector<engine::TracedRequest> sorted;
+  sorted.reserve(requests.size());
+  for (const std::size_t i : order) sorted.push_back(requests[i]);
+  requests = std::move(sorted);
+}
+
 engine::Trace read_trace(const Options& options) {
   std::ifstream file(options.trace);
   if (!file) throw Error(Code::not_found, "cannot open it").at(options.trace);
   engine::Trace trace;
   trace.block_tokens = options.trace_block_tokens;
+  Sessions sessions;
   std::string line;
   for (std::size_t number = 1; std::getline(file, line); ++number) {
     if (line.find_first_not_of(" \t\r") == std::string::npos) continue;
     try {
-      trace.requests.push_back(parse(line, trace));
+      trace.requests.push_back(parse(line, trace, sessions));
     } catch (const std::exception& e) {
       throw Error(Code::data_corrupt, e.what())
           .in(fmt::format("'{}' line {}", options.trace, number))
@@ -74,9 +93,7 @@ engine::Trace read_trace(const Options& options) {
     if (options.limit > 0 && trace.requests.size() == static_cast<std::size_t>(options.limit)) break;
   }
   if (trace.requests.empty()) throw Error(Code::data_corrupt, "it has no requests").at(options.trace);
-  const auto earlier = [](const auto& a, const auto& b) { return a.arrival < b.arrival; };
-  if (!std::is_sorted(trace.requests.begin(), trace.requests.end(), earlier))
-    std::sort(trace.requests.begin(), trace.requests.end(), earlier);
+  in_order_of_arrival(trace.requests);
   return trace;
 }
 
@@ -105,8 +122,8 @@ Json to_json(double load, const engine::SimulationResult& r) {
 void simulate(Options options) {
   const engine::Trace trace = read_trace(options);
   engine::StepTimes times = read_step_times(options.cost);
-  if (options.request_us) times.request = 1e-6 * *options.request_us;
-  if (options.token_us) times.token = 1e-6 * *options.token_us;
+  times.request += 1e-6 * options.client_request_us;
+  times.token += 1e-6 * options.client_token_us;
   options.simulation.engine.prefix_cache = !options.no_prefix_cache;
   Interrupts interrupts;
   bool interrupted = false;
@@ -174,12 +191,12 @@ void add_simulate(CLI::App& app) {
   number("--parallel", engine.max_sequences, 1, 1 << 20, "Requests that run at once");
   number("--step-tokens", engine.step_tokens, 1, kMost, "Tokens of a step at most");
   command->add_option("--max-itl-ms", engine.max_itl_ms, "As quern serve has it")->check(CLI::Range(0.0, 1e6))->type_name("MS");
-  const auto microseconds = [&](const char* name, std::optional<double>& value, const char* what) {
+  const auto microseconds = [&](const char* name, double& value, const char* what) {
     command->add_option(name, value, what)->check(CLI::Range(0.0, 1e9))->type_name("US");
   };
-  microseconds("--request-us", options->request_us,
-               "By how much a request delays the steps beside its own: protocol and clients that share the machine");
-  microseconds("--token-us", options->token_us, "The same of a token that is sent");
+  microseconds("--client-token-us", options->client_token_us,
+               "Where clients run on the server's own cores: by how much each token that they get delays the server");
+  microseconds("--client-request-us", options->client_request_us, "The same of each request that they send");
   command->add_flag("--no-prefix-cache", options->no_prefix_cache, "Forget what ended requests computed");
   command->add_option("--plot", options->plot, "Draw latencies over the load")->type_name("F.svg");
   add_json(*command, options->json);

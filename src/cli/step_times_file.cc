@@ -17,12 +17,29 @@ double duration(const Json& value) {
   return seconds;
 }
 
+engine::StepTimes::Points points(const Json& json) {
+  engine::StepTimes::Points points;
+  for (const Json& point : json) {
+    const auto count = point.at(0).get<std::int64_t>();
+    if (count < 1 || (!points.empty() && points.back().first >= count)) throw Error(Code::data_corrupt, "the numbers do not ascend");
+    points.emplace_back(count, duration(point.at(1)));
+  }
+  if (points.empty()) throw Error(Code::data_corrupt, "it has no times");
+  return points;
+}
+
 }  // namespace
 
 void write_step_times(const std::string& path, const engine::StepTimes& times, std::string_view model, unsigned threads) {
-  const Json json = {{"model", model},           {"threads", threads},  {"tokens", times.tokens},
-                     {"row", times.row},         {"key", times.key},    {"prompt_key", times.prompt_key},
-                     {"request", times.request}, {"token", times.token}};
+  const Json json = {{"model", model},
+                     {"threads", threads},
+                     {"tokens", times.tokens},
+                     {"rows", times.rows},
+                     {"keys", times.keys},
+                     {"prompt_key", times.prompt_key},
+                     {"new_sizes", times.new_sizes},
+                     {"request", times.request},
+                     {"token", times.token}};
   std::ofstream file(path);
   file << json.dump(1, ' ', false, Json::error_handler_t::replace) << "\n";
   file.close();
@@ -39,19 +56,14 @@ engine::StepTimes read_step_times(const std::string& path) {
   engine::StepTimes times;
   try {
     const Json json = Json::parse(text);
-    for (const Json& point : json.at("tokens")) {
-      times.tokens.emplace_back(point.at(0).get<std::int64_t>(), duration(point.at(1)));
-      const std::size_t n = times.tokens.size();
-      if (times.tokens.back().first < 1 || (n > 1 && times.tokens[n - 2].first >= times.tokens[n - 1].first))
-        throw Error(Code::data_corrupt, "the numbers of tokens do not ascend");
-    }
-    if (times.tokens.empty()) throw Error(Code::data_corrupt, "it has no times");
-    times.row = duration(json.at("row"));
-    times.key = duration(json.at("key"));
+    times.tokens = points(json.at("tokens"));
+    times.rows = points(json.at("rows"));
+    times.keys = points(json.at("keys"));
     times.prompt_key = duration(json.at("prompt_key"));
+    times.new_sizes = duration(json.at("new_sizes"));
     times.request = duration(json.at("request"));
     times.token = duration(json.at("token"));
-  } catch (const Json::exception& e) {
+  } catch (const std::exception& e) {
     throw Error(Code::data_corrupt, e.what()).at(path).hint("`quern bench MODEL --cost F.json` writes such files");
   }
   return times;

@@ -5,7 +5,9 @@
 #include <algorithm>
 #include <chrono>
 #include <cmath>
+#include <deque>
 #include <memory>
+#include <unordered_map>
 #include <utility>
 
 #include "base/error.h"
@@ -35,6 +37,33 @@ std::int32_t token_of(std::uint64_t block, std::uint64_t position) {
   return static_cast<std::int32_t>(x >> 34);
 }
 
+double on_line(const StepTimes::Points& points, std::int64_t count) {
+  const auto after =
+      std::upper_bound(points.begin(), points.end(), count, [](std::int64_t n, const auto& point) { return n < point.first; });
+  if (after == points.begin() || points.size() == 1) return points.front().second;
+  const auto& high = after == points.end() ? points.back() : *after;
+  const auto& low = after == points.end() ? points[points.size() - 2] : *(after - 1);
+  return low.second + (high.second - low.second) * double(count - low.first) / double(high.first - low.first);
+}
+
+/// The sizes that a session still has laid out.
+class LatestSizes {
+ public:
+  using Sizes = std::pair<std::size_t, std::size_t>;
+  /// Whether these are not among the latest; now they are.
+  bool are_new(const Sizes& sizes) {
+    const auto found = std::find(latest_.begin(), latest_.end(), sizes);
+    const bool found_none = found == latest_.end();
+    if (!found_none) latest_.erase(found);
+    latest_.push_back(sizes);
+    if (latest_.size() > plan::Session::kMaxBindings) latest_.erase(latest_.begin());
+    return found_none;
+  }
+
+ private:
+  std::vector<Sizes> latest_;  // the latest last
+};
+
 class Simulation {
  public:
   Simulation(const Trace& trace, const StepTimes& times, const SimulationOptions& options)
@@ -54,9 +83,12 @@ class Simulation {
     const std::size_t count = trace_.requests.size();
     states_.resize(count);
     std::int64_t said = 0;
-    while (next_ < count || batcher_.busy()) {
-      if (!batcher_.busy() && options_.clients == 0) now_ = std::max(now_, arrival(next_));
-      while (next_ < count && (options_.clients > 0 ? active_ < options_.clients : arrival(next_) <= now_)) submit(next_++);
+    while (next_ < count || batcher_.busy() || !due_.empty() || !coming_.empty()) {
+      if (!batcher_.busy() && due_.empty() && coming_.empty() && options_.clients == 0) now_ = std::max(now_, arrival(next_));
+      while (next_ < count && (options_.clients > 0 ? active_ < options_.clients : arrival(next_) <= now_)) arrive(next_++);
+      for (const std::size_t i : std::exchange(due_, {})) send(i, now_);
+      if (!batcher_.busy() && !coming_.empty()) now_ = std::max(now_, coming_.front().known);
+      for (; !coming_.empty() && coming_.front().known <= now_; coming_.pop_front()) submit(coming_.front());
       const auto waiting = batcher_.statistics().waiting;
       result_.most_waiting = std::max(result_.most_waiting, waiting);
       const auto begin = Clock::now();
@@ -79,8 +111,14 @@ class Simulation {
  private:
   struct State {
     std::shared_ptr<detail::Channel> channel;
-    double submitted = 0, latest = 0;
-    bool spoke = false;
+    double sent = 0, latest = 0;
+    bool spoke = false, ended = false;
+    std::size_t next = 0;  // which request waits for its end; 0: none does
+  };
+
+  struct Coming {
+    std::size_t request;
+    double sent, known;  // known: to the engine
   };
 
   detail::Batcher::Limits limits() const {
@@ -111,7 +149,31 @@ class Simulation {
   }
   double arrival(std::size_t i) const { return trace_.requests[i].arrival / options_.load; }
 
-  void submit(std::size_t i) {
+  /// Its time has come, but perhaps not its turn.
+  void arrive(std::size_t i) {
+    const std::int64_t session = trace_.requests[i].session;
+    if (options_.clients > 0) return send(i, now_);
+    if (session >= 0) {
+      const auto [latest, first] = latest_of_session_.try_emplace(session, i);
+      const std::size_t before = std::exchange(latest->second, i);
+      if (!first && !states_[before].ended) {
+        states_[before].next = i;
+        return;
+      }
+    }
+    send(i, arrival(i));
+  }
+
+  /// One after the other they are read, and the engine hears of them.
+  void send(std::size_t i, double sent) {
+    read_until_ = std::max(read_until_, sent) + times_.request;
+    coming_.push_back({i, sent, read_until_});
+    ++active_;
+  }
+
+  void submit(const Coming& coming) {
+    const std::size_t i = coming.request;
+    if (batcher_.busy()) now_ += times_.request;  // which the steps did without meanwhile
     const TracedRequest& traced = trace_.requests[i];
     std::vector<std::int32_t> prompt(static_cast<std::size_t>(traced.prompt_tokens));
     for (std::size_t p = 0; p < prompt.size(); ++p) {
@@ -119,29 +181,29 @@ class Simulation {
       const std::uint64_t id = block < traced.blocks ? trace_.blocks[traced.first_block + block] : ~std::uint64_t{i};
       prompt[p] = token_of(id, p);
     }
-    const double submitted = options_.clients > 0 ? now_ : arrival(i);
-    now_ += times_.request;
     Request request{.prompt = std::move(prompt), .sampling = {.temperature = 0}, .max_tokens = traced.answer_tokens, .ignore_end = true};
     auto sequence = std::make_unique<detail::Sequence>(std::move(request), limits_.max_blocks_per_sequence * limits_.block_tokens,
                                                        kVocabulary, *words_, time());
     sequence->arrival = i;
-    states_[i] = {sequence->channel(), submitted, submitted};
-    states_[i].channel->notify([this, i] { ready_.push_back(i); });
-    ++active_;
+    State& state = states_[i];
+    state.channel = sequence->channel();
+    state.sent = state.latest = coming.sent;
+    state.channel->notify([this, i] { ready_.push_back(i); });
     batcher_.add(std::move(sequence));
   }
 
   /// Lets time pass.
   void compute(const runtime::Batch& batch) {
     const auto begin = Clock::now();
-    double alone = 0, together = 0;
+    double seconds =
+        times_.of_tokens(static_cast<std::int64_t>(batch.ids.size())) + times_.of_rows(static_cast<std::int64_t>(batch.rows.size()));
     for (std::size_t i = 0, end = 0; i < batch.sequence.size(); i = end) {
       double keys = 0;
       for (end = i; end < batch.sequence.size() && batch.sequence[end] == batch.sequence[i]; ++end) keys += batch.positions[end] + 1.0;
-      (end - i == 1 ? alone : together) += keys;
+      seconds += end - i == 1 ? times_.of_keys(batch.positions[i] + 1) : times_.prompt_key * keys;
     }
-    now_ += times_.of_tokens(static_cast<std::int64_t>(batch.ids.size())) + times_.row * double(batch.rows.size()) + times_.key * alone +
-            times_.prompt_key * together;
+    now_ += seconds;
+    if (sizes_.are_new({batch.ids.size(), batch.rows.size()})) now_ += times_.new_sizes;
     if (logits_.size() < batch.rows.size() * kVocabulary) logits_.resize(batch.rows.size() * kVocabulary);
     compute_seconds_ += std::chrono::duration<double>(Clock::now() - begin).count();
   }
@@ -153,7 +215,7 @@ class Simulation {
       while (const auto event = state.channel->poll()) {
         if (!event->ids.empty()) {
           sent_ += static_cast<std::int64_t>(event->ids.size());
-          (state.spoke ? result_.gap : result_.first_token).add(now_ - (state.spoke ? state.latest : state.submitted));
+          (state.spoke ? result_.gap : result_.first_token).add(now_ - (state.spoke ? state.latest : state.sent));
           state.spoke = true;
           state.latest = now_;
         }
@@ -163,8 +225,10 @@ class Simulation {
         result_.generated_tokens += event->generated_tokens;
         result_.prompt_tokens += event->prompt_tokens;
         result_.cached_tokens += event->cached_tokens;
-        result_.whole.add(now_ - state.submitted);
+        result_.whole.add(now_ - state.sent);
         --active_;
+        state.ended = true;
+        if (state.next != 0) due_.push_back(state.next);
         state.channel->notify({});
         state.channel.reset();
         break;
@@ -181,7 +245,11 @@ class Simulation {
   std::vector<float> logits_;
   std::unique_ptr<tokenizers::Tokenizer> words_ = two_words();
   std::vector<State> states_;
-  std::vector<std::size_t> ready_;
+  std::vector<std::size_t> ready_, due_;  // due_: whose session has come to them
+  std::unordered_map<std::int64_t, std::size_t> latest_of_session_;
+  std::deque<Coming> coming_;
+  double read_until_ = 0;
+  LatestSizes sizes_;
   std::size_t next_ = 0;
   std::int64_t active_ = 0, sent_ = 0;
   SimulationResult result_;
@@ -191,15 +259,11 @@ class Simulation {
 
 }  // namespace
 
-double StepTimes::of_tokens(std::int64_t count) const {
-  const auto after =
-      std::upper_bound(tokens.begin(), tokens.end(), count, [](std::int64_t n, const auto& point) { return n < point.first; });
-  if (after == tokens.begin()) return tokens.front().second;
-  if (tokens.size() == 1) return tokens.front().second;
-  const auto& high = after == tokens.end() ? tokens.back() : *after;
-  const auto& low = after == tokens.end() ? tokens[tokens.size() - 2] : *(after - 1);
-  return low.second + (high.second - low.second) * double(count - low.first) / double(high.first - low.first);
-}
+double StepTimes::of_tokens(std::int64_t count) const { return on_line(tokens, count); }
+
+double StepTimes::of_rows(std::int64_t count) const { return count == 0 || rows.empty() ? 0 : on_line(rows, count); }
+
+double StepTimes::of_keys(std::int64_t count) const { return keys.empty() ? 0 : on_line(keys, count); }
 
 void Durations::add(double seconds) {
   const auto bin = static_cast<std::size_t>(std::max(0.0, std::log(std::max(seconds, kShortest) / kShortest) / std::log(kStep)));

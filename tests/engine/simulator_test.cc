@@ -51,6 +51,51 @@ TEST(Simulator, clients_send_one_request_after_the_other) {
   EXPECT_EQ(r.most_waiting, 2);
 }
 
+TEST(Simulator, rows_take_what_they_take_beside_their_tokens_and_sizes_that_are_new_more) {
+  StepTimes times = plain();
+  times.rows = {{1, 0.1}, {3, 0.3}};
+  times.new_sizes = 10;
+  Trace trace;
+  for (int i = 0; i < 3; ++i) trace.requests.push_back({.arrival = 0, .prompt_tokens = 2, .answer_tokens = 3});
+  const SimulationResult r = simulate(trace, times, options(4));
+  EXPECT_EQ(r.steps, 3);
+  EXPECT_NEAR(r.seconds, (0.016 + 0.3 + 10) + (0.013 + 0.3 + 10) + (0.013 + 0.3), 1e-9) << "the prompts, and two steps of a row each";
+}
+
+TEST(Simulator, keys_take_what_they_take) {
+  StepTimes times = plain();
+  times.keys = {{1, 1}, {11, 11}};
+  times.prompt_key = 100;
+  const Trace trace{.requests = {{.arrival = 0, .prompt_tokens = 3, .answer_tokens = 2}}};
+  EXPECT_NEAR(simulate(trace, times, options(4)).seconds, 0.013 + 0.011 + 100 * (1 + 2 + 3) + 4, 1e-9);
+}
+
+TEST(Simulator, requests_are_read_one_after_the_other_and_tokens_are_sent_between_steps) {
+  StepTimes times = plain();
+  times.request = 0.5;
+  times.token = 0.001;
+  const Trace trace{
+      .requests = {{.arrival = 1, .prompt_tokens = 1, .answer_tokens = 1}, {.arrival = 1, .prompt_tokens = 1, .answer_tokens = 1}}};
+  const SimulationResult r = simulate(trace, times, options(4));
+  EXPECT_EQ(r.steps, 2) << "the engine begins with the first before it hears of the second";
+  EXPECT_NEAR(r.first_token.quantile(0), 0.511, 0.006);
+  EXPECT_NEAR(r.first_token.largest(), 1.011, 1e-9);
+  EXPECT_NEAR(r.seconds, 1 + 1.011 + 0.001, 1e-9);
+}
+
+TEST(Simulator, a_request_of_a_session_is_sent_when_the_one_before_it_has_ended) {
+  Trace trace{.requests = {{.arrival = 0, .prompt_tokens = 1, .answer_tokens = 10, .session = 7},
+                           {.arrival = 0, .prompt_tokens = 1, .answer_tokens = 1, .session = 8},
+                           {.arrival = 0, .prompt_tokens = 1, .answer_tokens = 1, .session = 7},
+                           {.arrival = 0, .prompt_tokens = 1, .answer_tokens = 1, .session = 7},
+                           {.arrival = 9, .prompt_tokens = 1, .answer_tokens = 1, .session = 7}}};
+  const SimulationResult r = simulate(trace, plain(), options(8));
+  EXPECT_EQ(r.requests, 5);
+  EXPECT_EQ(r.steps, 10 + 1 + 1 + 1);
+  EXPECT_NEAR(r.first_token.largest(), 0.012, 1e-9) << "time to the first token counts from when it is sent";
+  EXPECT_NEAR(r.seconds, 9.011, 1e-9) << "not before it arrives";
+}
+
 TEST(Simulator, prompts_that_begin_with_the_same_blocks_use_the_cache) {
   const std::vector<std::uint64_t> blocks = {7, 8, 7, 9};
   const Trace trace{.requests = {{.arrival = 0, .prompt_tokens = 1000, .answer_tokens = 1, .first_block = 0, .blocks = 2},
