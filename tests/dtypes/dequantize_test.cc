@@ -61,8 +61,9 @@ TEST(Dequantize, knows_every_block_type_of_the_ir) {
 #undef X
   };
   for (const ir::DType type : types)
-    if (ir::is_block(type) && type != ir::DType::a8)
+    if (ir::is_block(type) && type != ir::DType::a8) {
       EXPECT_NO_THROW(dequantize(type, bytes, out, ir::block_elements(type))) << ir::name(type);
+    }
 }
 
 TEST(Dequantize, refuses_what_is_not_whole_blocks_or_not_of_the_format) {

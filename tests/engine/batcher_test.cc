@@ -309,7 +309,9 @@ TEST(Batcher, guesses_beside_arrivals_and_too_few_blocks_change_no_token) {
     for (const auto& [tokens, channel] : sent) {
       const Result result = Bench::take(*channel);
       ASSERT_EQ(result.ids, Recorder::expected_answer(tokens, result.ids.size()));
-      if (round % 5 != 0) ASSERT_EQ(result.last.finish, FinishReason::length);
+      if (round % 5 != 0) {
+        ASSERT_EQ(result.last.finish, FinishReason::length);
+      }
     }
     ASSERT_EQ(b.batcher.statistics().cache_blocks_used, 0);
     accepted += b.batcher.statistics().accepted_guesses;

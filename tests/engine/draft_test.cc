@@ -116,7 +116,9 @@ TEST_F(DraftEngine, drafts_beside_cancels_preemptions_common_beginnings_and_faul
     }
     const Engine::Statistics done = wait_until_idle(*busy);
     EXPECT_GT(done.preemptions, 0);
-    if (itself) EXPECT_GT(done.accepted_drafts, 100);
+    if (itself) {
+      EXPECT_GT(done.accepted_drafts, 100);
+    }
   }
 }
 

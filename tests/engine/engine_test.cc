@@ -144,7 +144,9 @@ TEST_F(EngineTest, a_cache_on_disk_outlives_the_engine_and_changes_no_bit) {
     const Engine::Statistics done = wait_until_idle(*engine);
     EXPECT_EQ(done.disk_errors, 0);
     EXPECT_EQ(done.disk_blocks_read > 0, start == 1);
-    if (start == 1) EXPECT_GE(done.cached_prompt_tokens, 400) << "of 735; what is computed faster than read is computed";
+    if (start == 1) {
+      EXPECT_GE(done.cached_prompt_tokens, 400) << "of 735; what is computed faster than read is computed";
+    }
   }
   // Other types of keys and values have other blocks.
   const std::string path = temporary_file("kv.gguf");

@@ -71,7 +71,9 @@ class DiskStoreTest : public ::testing::Test {
     std::vector<std::byte> bytes(kBytes);
     store.read(key(store, seed), bytes, 7);
     const bool good = wait(store);
-    if (good) EXPECT_EQ(bytes, block(seed));
+    if (good) {
+      EXPECT_EQ(bytes, block(seed));
+    }
     return good;
   }
   static bool has(const DiskStore& store, unsigned seed) {
@@ -322,7 +324,9 @@ TEST_F(DiskStoreTest, what_is_queued_when_it_ends_is_dropped_and_what_is_under_w
     for (unsigned i = 0; i < 50; ++i) store->write(key(*store, 1), 0, bytes, static_cast<std::int32_t>(i));
     store.reset();
     store = open();
-    if (has(*store, 1)) EXPECT_TRUE(read(*store, 1));
+    if (has(*store, 1)) {
+      EXPECT_TRUE(read(*store, 1));
+    }
     for (const auto& entry : fs::directory_iterator(folder)) EXPECT_NE(entry.path().extension(), ".new");
   }
 }

@@ -30,10 +30,11 @@ TEST_P(Oracle, says_what_we_say) {
     const Value* want = one.find("text");
     try {
       const std::string got = Template(source).render(context, budget);
-      if (want)
+      if (want) {
         EXPECT_EQ(got, want->text()) << source;
-      else
+      } else {
         ADD_FAILURE() << source << "\n  should fail: " << one.find("error")->text() << "\n  and gives: " << got;
+      }
     } catch (const Error& error) {
       EXPECT_NE(error.code(), Code::internal) << source;
       if (want) ADD_FAILURE() << source << "\n  fails: " << error.what() << "\n  and should give: " << want->text();

@@ -315,7 +315,9 @@ TEST_P(Attention, places_outside_the_cache_are_told_and_nothing_is_read_there) {
       const auto failure = [&](std::vector<Row> rows) { return cache.node(q, rows, 0, 1).failure(); };
       EXPECT_EQ(failure({{0, last}}), "");
       EXPECT_EQ(failure({{bad, last}}), "a sequence is outside the block table");
-      if (bad != 1000) EXPECT_EQ(failure({{0, bad}}), "a position is outside the block table");
+      if (bad != 1000) {
+        EXPECT_EQ(failure({{0, bad}}), "a position is outside the block table");
+      }
       for (const std::int64_t at : {std::int64_t{0}, (length - 1) / cache.block}) {
         Cache broken = cache;
         broken.table[static_cast<std::size_t>(at)] = bad;

@@ -102,12 +102,13 @@ TEST(Glu, silu_of_gates_of_any_size_has_the_right_limits) {
   const std::vector<float> y = as_floats(node.run());
   for (std::size_t i = 0; i < gates.size(); ++i) {
     const double gate = gates[i], expected = gate / (1 + std::exp(-gate)) * 2;
-    if (std::isnan(expected))
+    if (std::isnan(expected)) {
       EXPECT_TRUE(std::isnan(y[i]));
-    else if (std::isinf(expected) || float(expected) == kInfinity)
+    } else if (std::isinf(expected) || float(expected) == kInfinity) {
       EXPECT_EQ(y[i], kInfinity);
-    else
+    } else {
       EXPECT_NEAR(y[i], expected, 6 * kEpsilon * std::abs(expected) + 1e-36) << "gate " << gate;
+    }
   }
 }
 

@@ -55,7 +55,9 @@ TEST(Embeddings, of_many_inputs_are_those_of_each_alone_and_in_their_order) {
   for (std::size_t i = 0; i < texts.size(); ++i) {
     tokens += static_cast<std::int64_t>(texts[i].size());
     EXPECT_EQ(all["data"][i]["index"], i);
-    if (i % 8 == 0) EXPECT_EQ(all["data"][i]["embedding"], server.ask("/v1/embeddings", {{"input", texts[i]}})["data"][0]["embedding"]);
+    if (i % 8 == 0) {
+      EXPECT_EQ(all["data"][i]["embedding"], server.ask("/v1/embeddings", {{"input", texts[i]}})["data"][0]["embedding"]);
+    }
   }
   EXPECT_EQ(all["usage"]["prompt_tokens"], tokens);
 }

@@ -111,7 +111,9 @@ TEST(Scoring, a_beam_search_returns_its_best) {
     const Json& choice = beams["choices"][i];
     EXPECT_EQ(choice["index"], i);
     EXPECT_EQ(choice["finish_reason"], "length");
-    if (i > 0) EXPECT_LE(sum(choice), last);
+    if (i > 0) {
+      EXPECT_LE(sum(choice), last);
+    }
     last = sum(choice);
   }
   EXPECT_GE(sum(beams["choices"][0]), sum(greedy["choices"][0]) - 1e-4);

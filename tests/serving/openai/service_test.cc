@@ -271,7 +271,9 @@ TEST(Service, a_cancelled_request_leaves_the_engine_within_a_step) {
     Client running(server.port()), waiting(server.port());
     running.post("/v1/completions",
                  Json({{"prompt", "x"}, {"max_tokens", 500}, {"n", 20}, {"ignore_eos", true}, {"stream", stream}}).dump());
-    if (stream) EXPECT_FALSE(running.until("data: ").empty());
+    if (stream) {
+      EXPECT_FALSE(running.until("data: ").empty());
+    }
     waiting.post("/v1/completions", Json({{"prompt", "y"}, {"max_tokens", 500}, {"n", 20}, {"ignore_eos", true}}).dump());
     const auto steps = server.engine().statistics().steps;
     running.close();
@@ -335,7 +337,9 @@ TEST(Service, two_hundred_streams_at_once_get_what_each_would_get_alone) {
     if (i % 20 == 19) clients[static_cast<std::size_t>(i)]->close();  // some leave
   }
   for (int i = 0; i < 200; ++i)
-    if (i % 20 != 19) EXPECT_EQ(text_of(clients[static_cast<std::size_t>(i)]->reply().body), alone[static_cast<std::size_t>(i % 10)]) << i;
+    if (i % 20 != 19) {
+      EXPECT_EQ(text_of(clients[static_cast<std::size_t>(i)]->reply().body), alone[static_cast<std::size_t>(i % 10)]) << i;
+    }
   EXPECT_TRUE(server.rests());
 }
 
