@@ -114,7 +114,7 @@ void Batcher::add_rows(Sequence& sequence, std::int64_t count) {
 /// How many tokens of prompts may join the rows of the step. A few always may, so that every prompt comes to its end.
 std::int64_t Batcher::prompt_budget() const {
   constexpr std::int64_t kLeast = 16, kUnknown = 64;  // always; and before it is known what a token takes
-  constexpr double kTimesAlone = 2.5, kSmooth = 0.08;
+  constexpr double kTimesAlone = 2.5, kSmooth = 0.08, kCrowded = 0.12;
   const std::int64_t left = std::max<std::int64_t>(limits_.step_tokens - static_cast<std::int64_t>(ids_.size()), 1);
   if (work_.rows == 0 || prompts_.empty() || limits_.step_seconds < 0) return left;
   const double alone = cost_.predict(work_);
@@ -123,7 +123,10 @@ std::int64_t Batcher::prompt_budget() const {
   // price of answers that stutter.
   StepWork any = work_;
   any.prompt_tokens = 1;
-  const double enough = std::max(kTimesAlone * alone, std::min(kSmooth, alone + 2 * (cost_.predict(any) - alone)));
+  double enough = std::max(kTimesAlone * alone, std::min(kSmooth, alone + 2 * (cost_.predict(any) - alone)));
+  // Where more wait for their first token than for their next one, they count for more: long pieces take less time in all.
+  if (const double crowd = double(prompts_.size()) / double(answers_.size() + 1); crowd > 1)
+    enough = std::max(enough, std::min(kCrowded, crowd * enough));
   const double seconds = limits_.step_seconds > 0 ? limits_.step_seconds - guess_seconds_ : enough;
   return std::min(left, std::max(kLeast, cost_.affordable(work_, double(prompts_.front()->computed), seconds)));
 }
