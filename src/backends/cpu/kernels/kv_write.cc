@@ -3,48 +3,20 @@
 #include <cstring>
 
 #include "backends/cpu/function_kernel.h"
-#include "base/float16.h"
+#include "backends/cpu/kernels/halves.h"
 #include "ops/kv_layout.h"
 
-#undef HWY_TARGET_INCLUDE
-#define HWY_TARGET_INCLUDE "backends/cpu/kernels/kv_write.cc"
-#include <hwy/foreach_target.h>  // IWYU pragma: keep
-#include <hwy/highway.h>
-
-HWY_BEFORE_NAMESPACE();
-namespace quern::cpu::HWY_NAMESPACE {
-namespace hn = hwy::HWY_NAMESPACE;
-
-/// f32_to_f16 of each, to the bit.
-void ToHalves(const float* x, std::uint16_t* y, std::int64_t n) {
-  std::int64_t i = 0;
-#if HWY_TARGET <= HWY_AVX2  // these have an instruction for it; what Highway does elsewhere has other subnormals
-  const hn::ScalableTag<float> d;
-  const hn::Rebind<hwy::float16_t, decltype(d)> halves;
-  const std::int64_t lanes = static_cast<std::int64_t>(hn::Lanes(d));
-  for (; i + lanes <= n; i += lanes)
-    hn::StoreU(hn::DemoteTo(halves, hn::LoadU(d, x + i)), halves, reinterpret_cast<hwy::float16_t*>(y + i));
-#endif
-  for (; i < n; ++i) y[i] = f32_to_f16(x[i]);
-}
-
-}  // namespace quern::cpu::HWY_NAMESPACE
-HWY_AFTER_NAMESPACE();
-
-#if HWY_ONCE
 namespace quern::cpu {
-HWY_EXPORT(ToHalves);
-
 namespace {
 
-/// KvLayout::store of a cache of f16.
+/// KvLayout::store of a cache of f16 or bf16.
 void store_halves(const ops::KvLayout& layout, std::byte* piece, std::int64_t token, const float* x) {
   constexpr std::int64_t kMost = 256;
   std::uint16_t halves[kMost];
   auto* to = reinterpret_cast<std::uint16_t*>(piece);
   for (std::int64_t first = 0; first < layout.dim; first += kMost) {
     const std::int64_t n = std::min(kMost, layout.dim - first);
-    HWY_DYNAMIC_DISPATCH(ToHalves)(x + first, halves, n);
+    (layout.dtype == ir::DType::f16 ? to_f16 : to_bf16)(x + first, halves, n);
     if (!layout.transposed) {
       std::memcpy(to + token * layout.dim + first, halves, static_cast<std::size_t>(n) * sizeof *halves);
       continue;
@@ -66,7 +38,7 @@ constexpr KernelFunctions kKvWrite{
         for (std::int64_t h = 0; h < heads; ++h) {
           std::byte* piece = cache.data + block * stride + h * bytes;
           const float* row = x.as<float>() + (t * heads + h) * layout.dim;
-          if (layout.dtype == ir::DType::f16)
+          if (layout.dtype == ir::DType::f16 || layout.dtype == ir::DType::bf16)
             store_halves(layout, piece, slot % layout.tokens, row);
           else
             layout.store(piece, slot % layout.tokens, row);
@@ -79,4 +51,3 @@ constexpr KernelFunctions kKvWrite{
 std::unique_ptr<plan::Kernel> lower_kv_write(const ir::Node&) { return make_kernel(kKvWrite); }
 
 }  // namespace quern::cpu
-#endif  // HWY_ONCE

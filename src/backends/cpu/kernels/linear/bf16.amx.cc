@@ -25,18 +25,41 @@ inline void gather_x(const LinearJob& job, std::int64_t row, std::int64_t rows, 
   }
 }
 
+/// Where a tile of sums lies in y, if all of it does; else null, and it goes through 16 x 16 floats.
+inline float* whole_tile(const LinearJob& job, std::int64_t row, std::int64_t rows, std::int64_t tile) {
+  return rows == 16 && job.n - tile * kTileRows >= kTileRows ? job.y + row * job.y_stride + tile * kTileRows : nullptr;
+}
+
 inline __mmask16 columns_of(const LinearJob& job, std::int64_t tile) {
   const std::int64_t left = job.n - tile * kTileRows;
   return left >= kTileRows ? 0xffff : static_cast<__mmask16>((1u << left) - 1);
 }
 
-/// y of 16 rows and one tile, to or from 16 x 16 floats.
-inline void load_sums(const LinearJob& job, std::int64_t row, std::int64_t rows, std::int64_t tile, float* sums) {
-  const __mmask16 columns = columns_of(job, tile);
-  for (std::int64_t r = 0; r < rows; ++r)
-    _mm512_store_ps(sums + 16 * r, _mm512_maskz_loadu_ps(columns, job.y + (row + r) * job.y_stride + tile * kTileRows));
+/// The sums so far of up to 16 rows and one tile, which are none before the first column.
+template <int kTile>
+inline void load_sums(const LinearJob& job, std::int64_t row, std::int64_t rows, std::int64_t tile, std::int64_t first) {
+  if (first == 0) {
+    _tile_zero(kTile);
+  } else if (const float* y = whole_tile(job, row, rows, tile)) {
+    _tile_loadd(kTile, y, job.y_stride * 4);
+  } else {
+    alignas(64) float sums[256];
+    const __mmask16 columns = columns_of(job, tile);
+    for (std::int64_t r = 0; r < rows; ++r)
+      _mm512_store_ps(sums + 16 * r, _mm512_maskz_loadu_ps(columns, job.y + (row + r) * job.y_stride + tile * kTileRows));
+    memory_barrier();
+    _tile_loadd(kTile, sums, 64);
+  }
 }
-inline void store_sums(const LinearJob& job, std::int64_t row, std::int64_t rows, std::int64_t tile, const float* sums) {
+template <int kTile>
+inline void store_sums(const LinearJob& job, std::int64_t row, std::int64_t rows, std::int64_t tile) {
+  if (float* y = whole_tile(job, row, rows, tile)) {
+    _tile_stored(kTile, y, job.y_stride * 4);
+    return;
+  }
+  alignas(64) float sums[256];
+  _tile_stored(kTile, sums, 64);
+  memory_barrier();
   const __mmask16 columns = columns_of(job, tile);
   for (std::int64_t r = 0; r < rows; ++r)
     _mm512_mask_storeu_ps(job.y + (row + r) * job.y_stride + tile * kTileRows, columns, _mm512_load_ps(sums + 16 * r));
@@ -50,10 +73,10 @@ inline void multiply(const std::uint8_t* x, std::int64_t x_tile_bytes, const std
     if constexpr (kXTiles == 1)  // few rows: every byte of w is used once
       for (int line = 0; line < kStepBytes; line += 64)
         _mm_prefetch(reinterpret_cast<const char*>(w + (i + 1) * kStepBytes + line), _MM_HINT_T0);
-    _tile_loadd(6, w + i * kStepBytes, 64);
+    kXTiles == 1 ? _tile_loadd(6, w + i * kStepBytes, 64) : _tile_stream_loadd(6, w + i * kStepBytes, 64);
     _tile_dpbf16ps(0, 4, 6);
     if constexpr (kWTiles == 2) {
-      _tile_loadd(7, w + tile_bytes + i * kStepBytes, 64);
+      _tile_stream_loadd(7, w + tile_bytes + i * kStepBytes, 64);
       _tile_dpbf16ps(1, 4, 7);
     }
     if constexpr (kXTiles == 2) {
@@ -67,29 +90,17 @@ inline void multiply(const std::uint8_t* x, std::int64_t x_tile_bytes, const std
 template <int kXTiles, int kWTiles>
 void block(const LinearJob& job, const std::uint8_t* x, std::int64_t row, std::int64_t rows, std::int64_t tile, std::int64_t first,
            std::int64_t count, std::int64_t x_tile_bytes) {
-  alignas(64) float sums[4][256] = {};
   const std::int64_t high = rows > 16 ? rows - 16 : 0, low = rows - high;
-  if (first > 0)
-    for (int t = 0; t < kWTiles; ++t) {
-      load_sums(job, row, low, tile + t, sums[t]);
-      load_sums(job, row + 16, high, tile + t, sums[2 + t]);
-    }
-  memory_barrier();
-  _tile_loadd(0, sums[0], 64);
-  if constexpr (kWTiles == 2) _tile_loadd(1, sums[1], 64);
-  if constexpr (kXTiles == 2) _tile_loadd(2, sums[2], 64);
-  if constexpr (kXTiles == 2 && kWTiles == 2) _tile_loadd(3, sums[3], 64);
+  load_sums<0>(job, row, low, tile, first);
+  if constexpr (kWTiles == 2) load_sums<1>(job, row, low, tile + 1, first);
+  if constexpr (kXTiles == 2) load_sums<2>(job, row + 16, high, tile, first);
+  if constexpr (kXTiles == 2 && kWTiles == 2) load_sums<3>(job, row + 16, high, tile + 1, first);
   const std::uint8_t* w = job.weights + tile * job.tile_bytes + first * kTileRows * 2;
   multiply<kXTiles, kWTiles>(x, x_tile_bytes, w, job.tile_bytes, count / kStepColumns);
-  _tile_stored(0, sums[0], 64);
-  if constexpr (kWTiles == 2) _tile_stored(1, sums[1], 64);
-  if constexpr (kXTiles == 2) _tile_stored(2, sums[2], 64);
-  if constexpr (kXTiles == 2 && kWTiles == 2) _tile_stored(3, sums[3], 64);
-  memory_barrier();
-  for (int t = 0; t < kWTiles; ++t) {
-    store_sums(job, row, low, tile + t, sums[t]);
-    store_sums(job, row + 16, high, tile + t, sums[2 + t]);
-  }
+  store_sums<0>(job, row, low, tile);
+  if constexpr (kWTiles == 2) store_sums<1>(job, row, low, tile + 1);
+  if constexpr (kXTiles == 2) store_sums<2>(job, row + 16, high, tile);
+  if constexpr (kXTiles == 2 && kWTiles == 2) store_sums<3>(job, row + 16, high, tile + 1);
 }
 
 /// Up to 16 rows, with as many columns at once as fit.
@@ -110,8 +121,10 @@ void few_rows(const LinearJob& job, std::int64_t row, std::int64_t rows) {
 /// 17 or more rows.
 void many_rows(const LinearJob& job, std::int64_t row_begin, std::int64_t row_end) {
   _tile_loadconfig(&kConfig);
-  for (std::int64_t first = 0; first < job.k; first += kTileUnitColumns) {
-    const std::int64_t count = job.k - first < kTileUnitColumns ? job.k - first : kTileUnitColumns;
+  // Parts of the columns, about as long as each other.
+  const std::int64_t steps = job.k / kStepColumns, most = kTileUnitColumns / kStepColumns, parts = (steps + most - 1) / most;
+  for (std::int64_t part = 0; part < parts; ++part) {
+    const std::int64_t first = steps * part / parts * kStepColumns, count = steps * (part + 1) / parts * kStepColumns - first;
     for (std::int64_t row = row_begin; row < row_end; row += 32) {
       const std::int64_t rows = row_end - row < 32 ? row_end - row : 32;
       gather_x(job, row, 16, first, count, kStepBytes, job.scratch);

@@ -6,9 +6,9 @@
 
 #include "backends/cpu/function_kernel.h"
 #include "backends/cpu/kernels/gate.h"
+#include "backends/cpu/kernels/halves.h"
 #include "backends/cpu/kernels/linear/linear.h"
 #include "backends/cpu/weight_store.h"
-#include "base/float16.h"
 
 namespace quern::cpu {
 
@@ -16,7 +16,7 @@ void shorten(const float* x, const ir::TensorView& y, std::int64_t element, std:
   if (y.dtype == ir::DType::a8) {
     linear_loops().quantize_a8(x, reinterpret_cast<std::uint8_t*>(y.data) + element / kBlockColumns * kA8Bytes, count / kBlockColumns);
   } else {
-    for (std::int64_t i = 0; i < count; ++i) y.as<std::uint16_t>()[element + i] = f32_to_bf16(x[i]);
+    to_bf16(x, y.as<std::uint16_t>() + element, count);
   }
 }
 
