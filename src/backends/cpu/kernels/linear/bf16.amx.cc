@@ -70,10 +70,13 @@ template <int kXTiles, int kWTiles>
 inline void multiply(const std::uint8_t* x, std::int64_t x_tile_bytes, const std::uint8_t* w, std::int64_t tile_bytes, std::int64_t steps) {
   for (std::int64_t i = 0; i < steps; ++i) {
     _tile_loadd(4, x + i * x_tile_bytes, 64);
-    if constexpr (kXTiles == 1)  // few rows: every byte of w is used once
+    if constexpr (kXTiles == 1) {  // few rows: every byte of w is used once
       for (int line = 0; line < kStepBytes; line += 64)
         _mm_prefetch(reinterpret_cast<const char*>(w + (i + 1) * kStepBytes + line), _MM_HINT_T0);
-    kXTiles == 1 ? _tile_loadd(6, w + i * kStepBytes, 64) : _tile_stream_loadd(6, w + i * kStepBytes, 64);
+      _tile_loadd(6, w + i * kStepBytes, 64);
+    } else {  // past the first-level cache, which x keeps
+      _tile_stream_loadd(6, w + i * kStepBytes, 64);
+    }
     _tile_dpbf16ps(0, 4, 6);
     if constexpr (kWTiles == 2) {
       _tile_stream_loadd(7, w + tile_bytes + i * kStepBytes, 64);
