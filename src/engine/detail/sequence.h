@@ -81,25 +81,27 @@ class Sequence {
   std::uint64_t tenant() const { return request_.tenant; }
   std::int64_t priority() const { return request_.priority; }
 
+  // Read in every step: side by side.
   std::uint64_t arrival = 0;                                     // order of submission
-  std::int32_t row = -1;                                         // of the block table, while it runs
   std::int64_t computed = 0;                                     // leading tokens whose keys and values are in the cache
   std::int64_t scheduled = 0;                                    // tokens of the step being made, without guesses
-  std::vector<std::int32_t> guesses = {};                        // of the tokens after the last one, which the step verifies …
-  std::vector<std::int32_t> other_guesses = {};                  // … and if the first of these is wrong
-  std::int32_t branch = -1;                                      // row of the block table that they have, for this step; -1: none
-  bool branched = false;                                         // the answer went on as they say
-  bool drafted = false;                                          // guesses are a drafter's, not those of a lookup
-  std::array<PromptLookup::Place, 2> places = {};                // that the lookup found for this step (what follows is gone) …
-  std::array<std::int32_t, 2> said = {-1, -1};                   // … and what it would guess first at each
-  LookupTrust lookup_trust = {};                                 // how often guesses of the lookup were right lately …
-  double draft_trust = -1;                                       // … and of the drafter; below 0: neither was asked yet
-  std::int64_t guessed = 0, guessed_right = 0;                   // tokens, in all
   std::int64_t known_blocks = 0;                                 // leading blocks that the prefix tree has
   kvcache::PrefixTree::Node known = kvcache::PrefixTree::kRoot;  // the last of them
-  std::vector<kvcache::BlockKey> keys = {};                      // names of its leading full blocks, as far as they were asked for
-  std::int64_t fetches = 0;                                      // times that it waited for the disk since it last ran
-  std::int64_t cached = 0;                                       // tokens that the tree had when it was first admitted
+  std::int32_t row = -1;                                         // of the block table, while it runs
+  std::int32_t branch = -1;                                      // that of other_guesses, for this step; -1: none
+  bool branched = false;                                         // the answer went on as they say
+  bool drafted = false;                                          // guesses are a drafter's, not those of a lookup
+  std::array<std::int32_t, 2> said = {-1, -1};                   // what the lookup would guess first, at each of `places`
+  std::vector<std::int32_t> guesses = {};                        // of the tokens after the last one, which the step verifies …
+  std::vector<std::int32_t> other_guesses = {};                  // … and if the first of these is wrong
+  std::int64_t guessed = 0, guessed_right = 0;                   // tokens, in all
+
+  std::array<PromptLookup::Place, 2> places = {};  // that the lookup found for this step; what follows there is gone
+  LookupTrust lookup_trust = {};                   // how often guesses of the lookup were right lately …
+  double draft_trust = -1;                         // … and of the drafter; below 0: neither was asked yet
+  std::vector<kvcache::BlockKey> keys = {};        // names of its leading full blocks, as far as they were asked for
+  std::int64_t fetches = 0;                        // times that it waited for the disk since it last ran
+  std::int64_t cached = 0;                         // tokens that the tree had when it was first admitted
 
   double keep_seconds() const { return request_.keep_seconds; }
   std::uint64_t partition() const { return request_.cache_partition; }

@@ -211,7 +211,7 @@ void Speculation::learn(Sequence& sequence, std::size_t depth, std::int32_t id) 
 }
 
 void Speculation::ended(const Sequence& sequence) {
-  if (limits_.lookup && limits_.past) past_.add(sequence.partition(), sequence.tokens(), sequence.generated());
+  if (limits_.lookup && limits_.past && limits_.most_guesses > 0) past_.add(sequence.partition(), sequence.tokens(), sequence.generated());
 }
 
 }  // namespace quern::engine::detail

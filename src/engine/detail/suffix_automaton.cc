@@ -15,13 +15,11 @@ std::uint64_t seed() {
 
 }  // namespace
 
-SuffixAutomaton::SuffixAutomaton() { clear(); }
-
 void SuffixAutomaton::clear() {
   states_.clear();
   edges_.clear();
-  places_.assign(64, 0);
-  last_ = add_state(0, -1, 0);
+  places_.clear();
+  last_ = 0;
   size_ = 0;
 }
 
@@ -63,6 +61,10 @@ void SuffixAutomaton::add_edge(std::int32_t from, std::int32_t token, std::int32
 }
 
 void SuffixAutomaton::append(std::int32_t token) {
+  if (states_.empty()) {
+    places_.assign(64, 0);
+    add_state(0, -1, 0);
+  }
   const auto state = [&](std::int32_t i) -> State& { return states_[static_cast<std::size_t>(i)]; };
   const auto edge = [&](std::int32_t i) -> Edge& { return edges_[static_cast<std::size_t>(i)]; };
   // Only now, so that end() found where they stood before.
@@ -97,6 +99,7 @@ SuffixAutomaton::Cursor SuffixAutomaton::settled(Cursor cursor) const {
 }
 
 SuffixAutomaton::Cursor SuffixAutomaton::next(Cursor cursor, std::int32_t token) const {
+  if (states_.empty()) return {};
   for (cursor = settled(cursor);; cursor = shorter(cursor)) {
     if (const std::int32_t edge = find(cursor.state, token); edge >= 0)
       return {edges_[static_cast<std::size_t>(edge)].to, cursor.length + 1};
@@ -104,9 +107,12 @@ SuffixAutomaton::Cursor SuffixAutomaton::next(Cursor cursor, std::int32_t token)
   }
 }
 
-SuffixAutomaton::Cursor SuffixAutomaton::end() const { return shorter({last_, static_cast<std::int32_t>(size_)}); }
+SuffixAutomaton::Cursor SuffixAutomaton::end() const {
+  return states_.empty() ? Cursor{} : shorter({last_, static_cast<std::int32_t>(size_)});
+}
 
 SuffixAutomaton::Cursor SuffixAutomaton::shorter(Cursor cursor) const {
+  if (cursor.length == 0) return {};
   const std::int32_t link = states_[static_cast<std::size_t>(settled(cursor).state)].link;
   return link <= 0 ? Cursor{} : Cursor{link, states_[static_cast<std::size_t>(link)].length};
 }

@@ -10,8 +10,6 @@ namespace quern::engine::detail {
 /// Takes about 100 bytes a token. Source: Blumer et al., The smallest automaton recognizing the subwords of a text, 1985.
 class SuffixAutomaton {
  public:
-  SuffixAutomaton();
-
   /// Errors: std::bad_alloc; then it is of no use until clear().
   void append(std::int32_t token);
   /// Tokens.
@@ -45,7 +43,7 @@ class SuffixAutomaton {
   void add_edge(std::int32_t from, std::int32_t token, std::int32_t to);
   Cursor settled(Cursor cursor) const;
 
-  std::vector<State> states_;
+  std::vector<State> states_;  // none before the first token
   std::vector<Edge> edges_;
   std::vector<std::int32_t> places_;  // open addressing by (from, token): 1 + edge, 0: free
   std::int32_t last_ = 0;             // the state of the whole text
