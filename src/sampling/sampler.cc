@@ -55,7 +55,8 @@ void check(const Parameters& p, std::int64_t vocabulary) {
 }  // namespace
 
 std::uint64_t fresh_seed() {
-  std::random_device device;
+  // To open the device asks the processor what it is, which takes tens of microseconds in a virtual machine.
+  thread_local std::random_device device;
   return (std::uint64_t{device()} << 32) | device();
 }
 
