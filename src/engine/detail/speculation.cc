@@ -11,6 +11,7 @@ namespace {
 
 constexpr double kRow = 0.1, kDraft = 0.2;  // shares of a step that a row adds, and a drafter's step takes: when times are not to count
 constexpr double kLearn = 0.15, kLearnOfAll = 0.02;  // weight of the newest guess in how often they are right, of a sequence and of all
+constexpr double kMargin = 1.4;                      // times what a look-up's guess costs it must promise: both are estimates
 constexpr double kTrusted = 0.5;                     // a text that is right so often is not improved upon
 constexpr std::int64_t kAtHand = 16;                 // tokens that a drafter reads without being asked whether it is worth it
 constexpr double kAllowance = 0.015;                 // of all time, for guesses
@@ -43,7 +44,7 @@ void Speculation::look_up(Sequence& sequence, const StepWork& work, const StepCo
   ++more.rows;
   more.row_keys += sequence.size();
   const double alone = limits_.timed ? cost.predict(work) : 0, share = alone > 0 ? cost.predict(more) / alone - 1 : kRow;
-  const double least = std::max(0.05, double(work.rows) * share);  // the least chance that is worth a row
+  const double least = std::max(0.05, kMargin * double(work.rows) * share);  // the least chance that is worth a row
   if (least >= 1) return;
   const std::array<PromptLookup::Place, 2> found = sequence.look_up(limits_.past ? &past_ : nullptr);
   for (std::size_t i = 0; i < found.size() && found[i].matched > 0; ++i) {
