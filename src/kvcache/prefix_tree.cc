@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <limits>
 #include <utility>
 
 #include "base/error.h"
@@ -118,8 +119,12 @@ void PrefixTree::hold(Node node, double until) {
   };
   std::int64_t length = 0, needed = 0;
   walk([&](Node at) { ++length, needed += this->at(at).held == 0 ? 1 : 0; });
-  if (held_ + needed > most)
-    for (Node other = 0; other < static_cast<Node>(entries_.size()); ++other) is_held(other);
+  if (held_ + needed > most && now_ >= first_end_) {
+    first_end_ = std::numeric_limits<double>::infinity();
+    for (Node other = 0; other < static_cast<Node>(entries_.size()); ++other)
+      if (is_held(other)) first_end_ = std::min(first_end_, at(other).held);
+  }
+  first_end_ = std::min(first_end_, until);
   needed = 0;
   walk([&](Node at) { needed += this->at(at).held == 0 ? 1 : 0; });
   // Whoever is held, those before it are, too.

@@ -72,7 +72,7 @@ class PrefixTree {
 
   BlockPool& pool_;
   std::int64_t block_tokens_, size_ = 0, held_ = 0;
-  double now_ = 0;
+  double now_ = 0, first_end_ = 0;  // no held block's time is over before first_end_
   WindowParts* parts_;
   std::vector<Entry> entries_;        // by block
   std::vector<std::int32_t> tokens_;  // [blocks, block_tokens]

@@ -41,6 +41,11 @@ std::int64_t known(PrefixTree& tree, const Tokens& tokens, std::uint64_t partiti
   return static_cast<std::int64_t>(blocks.size()) * kBlock + match.partial_tokens;
 }
 
+void hold(PrefixTree& tree, const Tokens& tokens, double until) {
+  std::vector<std::int32_t> blocks;
+  tree.hold(tree.find(tokens, 0, blocks).node, until);
+}
+
 TEST(PrefixTree, finds_the_longest_known_beginning_to_the_token) {
   BlockPool pool(100);
   PrefixTree tree(pool, kBlock);
@@ -60,8 +65,7 @@ TEST(PrefixTree, what_is_held_goes_last_until_its_time_is_over) {
   PrefixTree tree(pool, kBlock);
   const Tokens kept = {1, 2, 3, 4, 5, 6, 7, 8}, other = {9, 9, 9, 9, 8, 8, 8, 8, 7, 7, 7, 7, 6, 6, 6, 6};
   insert(pool, tree, kept);
-  std::vector<std::int32_t> blocks;
-  tree.hold(tree.find(kept, 0, blocks).node, 60);
+  hold(tree, kept, 60);
   insert(pool, tree, other);
   EXPECT_EQ(tree.evict(4), 4);
   EXPECT_EQ(known(tree, kept), 8) << "the oldest, but held";
@@ -70,7 +74,7 @@ TEST(PrefixTree, what_is_held_goes_last_until_its_time_is_over) {
   EXPECT_EQ(known(tree, kept), 4);
 
   insert(pool, tree, kept);
-  tree.hold(tree.find(kept, 0, blocks).node, 100);
+  hold(tree, kept, 100);
   insert(pool, tree, other);
   tree.set_time(101);
   tree.evict(2);
@@ -83,17 +87,16 @@ TEST(PrefixTree, half_of_the_blocks_can_be_held_of_the_rest_the_beginning) {
   PrefixTree tree(pool, kBlock);
   Tokens longest(24), second = {50, 51, 52, 53};
   for (std::size_t i = 0; i < longest.size(); ++i) longest[i] = static_cast<std::int32_t>(i);
-  std::vector<std::int32_t> blocks;
   insert(pool, tree, longest);
-  tree.hold(tree.find(longest, 0, blocks).node, 10);
+  hold(tree, longest, 10);
   insert(pool, tree, second);
-  tree.hold(tree.find(second, 0, blocks).node, 10);
+  hold(tree, second, 10);
   tree.evict(3);
   EXPECT_EQ(known(tree, longest), 16);
   EXPECT_EQ(known(tree, second), 0);
   tree.set_time(11);
   insert(pool, tree, second);
-  tree.hold(tree.find(second, 0, blocks).node, 20);  // the time of the others is over
+  hold(tree, second, 20);  // the time of the others is over
   tree.evict(4);
   EXPECT_EQ(known(tree, longest), 0);
   EXPECT_EQ(known(tree, second), 4);

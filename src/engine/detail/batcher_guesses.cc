@@ -97,6 +97,7 @@ bool Batcher::draw(Sequence& sequence, std::span<const float> logits) {
 void Batcher::end_guesses(Sequence& sequence) {
   sequence.guesses.clear();
   sequence.other_guesses.clear();
+  sequence.said = {-1, -1};
   if (sequence.branch < 0) return;
   if (sequence.branched) std::swap(sequence.row, sequence.branch);
   sequence.branched = false;
