@@ -96,6 +96,25 @@ TEST(Simulator, a_request_of_a_session_is_sent_when_the_one_before_it_has_ended)
   EXPECT_NEAR(r.seconds, 9.011, 1e-9) << "not before it arrives";
 }
 
+TEST(Simulator, answers_wait_longer_for_a_crowd_of_prompts_than_for_one) {
+  const StepTimes times{.tokens = {{1, 0.0103}, {1001, 0.3103}}};  // 10 ms a step, 0.3 ms a token
+  const auto run = [&](int chats, int prompts) {
+    Trace trace;
+    for (int i = 1; i <= 12; ++i)  // by which the engine learns what steps take
+      trace.requests.push_back({.arrival = 0.2 * i, .prompt_tokens = 20 * i, .answer_tokens = 30});
+    for (int i = 0; i < chats; ++i) trace.requests.push_back({.arrival = 10, .prompt_tokens = 10, .answer_tokens = 400});
+    for (int i = 0; i < prompts; ++i) trace.requests.push_back({.arrival = 11, .prompt_tokens = 200, .answer_tokens = 2});
+    SimulationOptions o = options(32);
+    o.engine.max_itl_ms = 0;  // chosen by the engine
+    return simulate(trace, times, o);
+  };
+  const SimulationResult crowd = run(1, 12), one = run(8, 1);
+  // 2,400 tokens alone take 0.72 s; in steps of two and a half times the chat's own they would take 1.2 s.
+  EXPECT_LT(crowd.first_token.largest(), 1.0);
+  EXPECT_LT(crowd.gap.largest(), 0.13);
+  EXPECT_LT(one.gap.largest(), 2.7 * one.gap.quantile(0.5));
+}
+
 TEST(Simulator, prompts_that_begin_with_the_same_blocks_use_the_cache) {
   const std::vector<std::uint64_t> blocks = {7, 8, 7, 9};
   const Trace trace{.requests = {{.arrival = 0, .prompt_tokens = 1000, .answer_tokens = 1, .first_block = 0, .blocks = 2},
